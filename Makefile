@@ -1,0 +1,47 @@
+# One entry for people and for CI. Every target sets up what it needs and repeats nothing that is finished.
+PYTHON ?= python3.11
+VENV := .venv
+BIN := $(VENV)/bin
+STAMP := $(VENV)/.installed
+BENCH_STAMP := $(VENV)/.installed-bench
+
+.PHONY: help setup demo test test-slow check format bench clean
+.DEFAULT_GOAL := help
+
+help:  ## list the targets
+	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
+
+setup: $(STAMP)  ## make .venv and install fedner with its development tools
+
+$(STAMP): pyproject.toml
+	@command -v $(PYTHON) >/dev/null || { echo "fedner needs Python 3.11 or newer: set PYTHON=/path/to/python"; exit 1; }
+	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[dev]'
+	touch $@
+
+$(BENCH_STAMP): $(STAMP)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check '.[bench]'
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --editable .
+	touch $@
+
+demo: $(STAMP)  ## the built-in platforms and what is in them
+	$(BIN)/fedner demo
+
+test: $(STAMP)  ## the default tests (no corpora needed)
+	$(BIN)/python -m pytest -n 2 -m "not slow"
+
+test-slow: $(STAMP)  ## the long suites: fuzzing, real corpora at full size, kill -9
+	$(BIN)/python -m pytest -n 2 -m slow
+
+check: $(STAMP)  ## format, lint, types, direction of imports
+	$(BIN)/python scripts/check.py
+
+format: $(STAMP)  ## let ruff mend what it can
+	$(BIN)/ruff format .
+	$(BIN)/ruff check --fix .
+
+bench: $(BENCH_STAMP)  ## speed and memory, as ratios against peers in the same run
+	$(BIN)/python -m benchmarks
+
+clean:  ## remove what the other targets made
+	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis dist

@@ -1,0 +1,1 @@
+"""Federated named-entity recognition: platforms train together, every text stays at home."""

@@ -1,0 +1,1 @@
+"""Corpora: documents, spans, tag schemes, readers, writers, splits and the built-in platforms."""
