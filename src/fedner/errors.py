@@ -1,4 +1,4 @@
-"""Errors that a user can mend: each names the thing, the value found, the value expected and the remedy."""
+"""Errors that a user can mend: each names the thing, what was found and what to do."""
 
 
 class FednerError(Exception):

@@ -1,7 +1,8 @@
 """The only place where seeded randomness is born: independent streams named by a path.
 
 Neither the order in which streams are asked for nor the engine that asks changes what they give.
-Noise and sampling of a deployed federation never come from here: they take the operating system's entropy.
+Noise and sampling of a deployed federation never come from here: they take the operating system's
+entropy.
 """
 
 import hashlib

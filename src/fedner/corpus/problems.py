@@ -1,8 +1,8 @@
 """What is wrong with an input: every problem is collected before anything is raised.
 
-Readers are written once, in the lenient way: they report a problem, keep what can be placed and go on.
-Whether the problems end in one error (strict) or are only counted and shown (lenient, inspect) is
-decided by the caller from the log.
+Readers are written once, in the lenient way: they report a problem, keep what can be placed and go
+on. Whether the problems end in one error (strict) or are only counted and shown (lenient, inspect)
+is decided by the caller from the log.
 """
 
 from collections import Counter
@@ -124,7 +124,7 @@ class InputProblemsError(FednerError):
         noun = "problem" if log.total == 1 else "problems"
         super().__init__(
             "\n".join([f"{source}: {log.total:,} {noun} in the input", *lines]),
-            "Mend them, or read with --lenient: a valid offset wins over its quote, and what cannot "
-            "be placed is skipped and counted.",
+            "Mend them, or read with --lenient: a valid offset wins over its quote, and what "
+            "cannot be placed is skipped and counted.",
         )
         self.log = log

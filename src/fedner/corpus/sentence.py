@@ -1,6 +1,6 @@
 """What a tagger sees: one tokenised sentence with flat entities over its tokens.
 
-`document.py` has the annotations as they were made; `flatten.py` and `prepare.py` lead from there to here.
+`document.py` has the annotations as they were made; `prepare.py` leads from there to here.
 """
 
 from dataclasses import dataclass
