@@ -1,0 +1,52 @@
+"""What a reader is: a record of functions, one per annotation format."""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+from fedner.corpus.document import Document
+from fedner.corpus.problems import ProblemLog
+
+SentencePolicy = Literal["as given", "line", "rule"]
+Separator = Literal["auto", "tab", "blank"]
+
+
+@dataclass(frozen=True, slots=True)
+class ReadOptions:
+    """What a user may say about an input; a format ignores what is not its own.
+
+    Attributes:
+        token_column: The column of the token in column files, from 0; negative from the right.
+        tag_column: The column of the tag in column files, likewise.
+        separator: What separates columns: a tab, runs of blanks, or whichever the file shows.
+        scheme: The tag scheme of column files, or None to detect it.
+        labels: The entity types that were annotated, where they are known beforehand; None means
+            those that occur.
+    """
+
+    token_column: int = 0
+    tag_column: int = -1
+    separator: Separator = "auto"
+    scheme: str | None = None
+    labels: tuple[str, ...] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Reader:
+    """One annotation format.
+
+    Attributes:
+        name: What users call the format.
+        description: One line for people.
+        recognise: Says why a path (file or folder) looks like this format, or None. It looks at
+            content, reads only the heads of files and never raises.
+        stream: Reads leniently: reports problems to the log, keeps what can be placed, goes on.
+        sentences: Where sentences come from unless the user says otherwise.
+    """
+
+    name: str
+    description: str
+    recognise: Callable[[Path], str | None]
+    stream: Callable[[Path, ProblemLog, ReadOptions], Iterator[Document]]
+    sentences: SentencePolicy
