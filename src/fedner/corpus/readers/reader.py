@@ -43,6 +43,8 @@ class Reader:
             content, reads only the heads of files and never raises.
         stream: Reads leniently: reports problems to the log, keeps what can be placed, goes on.
         sentences: Where sentences come from unless the user says otherwise.
+        declared_labels: Returns the entity types that the input says it annotates, whether or not
+            they occur; None where the format has no such place.
     """
 
     name: str
@@ -50,3 +52,4 @@ class Reader:
     recognise: Callable[[Path], str | None]
     stream: Callable[[Path, ProblemLog, ReadOptions], Iterator[Document]]
     sentences: SentencePolicy
+    declared_labels: Callable[[Path], tuple[str, ...]] | None = None
