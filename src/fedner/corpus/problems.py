@@ -75,6 +75,8 @@ class ProblemLog:
         skipped_mentions: What files declared and nothing could place: label and fragments by
             document id. Inspection counts them among the mentions.
         remarks: Harmless things worth saying (a byte-order mark, Windows line ends), counted.
+        document_markers: How many lines of each source only mark a document (`-DOCSTART-`); many
+            published counts take them for sentences.
     """
 
     limit: int = DEFAULT_LIMIT
@@ -83,6 +85,7 @@ class ProblemLog:
     kept: int = 0
     skipped_mentions: list[tuple[str, str, tuple[Fragment, ...]]] = field(default_factory=list)
     remarks: Counter[str] = field(default_factory=Counter)
+    document_markers: Counter[str] = field(default_factory=Counter)
 
     def report(self, problem: Problem) -> None:
         """Count a problem, and keep it in full while there is room."""

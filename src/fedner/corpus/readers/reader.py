@@ -33,6 +33,28 @@ class ReadOptions:
 
 
 @dataclass(frozen=True, slots=True)
+class Declared:
+    """What the heads of the files say about the whole input.
+
+    Attributes:
+        name: What the corpus calls itself, or None.
+        labels: The entity types that it declares as annotated, or None.
+        tag_scheme: The tag scheme of token columns, or None where there are no tags.
+        tag_scheme_why: How the scheme was found.
+    """
+
+    name: str | None = None
+    labels: tuple[str, ...] | None = None
+    tag_scheme: str | None = None
+    tag_scheme_why: str = ""
+
+
+def nothing_declared(_path: Path, _options: ReadOptions) -> Declared:
+    """Return what most formats say about themselves: nothing."""
+    return Declared()
+
+
+@dataclass(frozen=True, slots=True)
 class Reader:
     """One annotation format.
 
@@ -53,3 +75,5 @@ class Reader:
     stream: Callable[[Path, ProblemLog, ReadOptions], Iterator[Document]]
     sentences: SentencePolicy
     declared_labels: Callable[[Path], tuple[str, ...]] | None = None
+    declared: Callable[[Path, ReadOptions], Declared] = nothing_declared
+    has_unique_ids: bool = False
