@@ -1,8 +1,14 @@
 """One file per annotation format, and the one table of them."""
 
+from fedner.corpus.readers import ade, brat, cadec, smm4h
 from fedner.corpus.readers.reader import Reader, ReadOptions
 
-READERS: dict[str, Reader] = {}
+READERS: dict[str, Reader] = {
+    "cadec": cadec.READER,
+    "ade": ade.READER,
+    "smm4h": smm4h.READER,
+    "brat": brat.READER,
+}
 """Every format by name, in the order of recognition: the most specific first."""
 
 __all__ = ["READERS", "ReadOptions", "Reader"]
