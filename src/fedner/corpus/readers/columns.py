@@ -5,26 +5,30 @@ and its tag in columns. A file with `-DOCSTART-` lines has one document for each
 sentence is a document. Ids name the line on which the document begins. Columns carry no text, so
 tokens are joined by blanks and sentences by line breaks.
 
-Blocks of many sentences are checked and cut with C-speed string operations; a sentence that fails
-the check is read again line by line, so that every fault is found with its line.
+Blocks of many sentences are cut at once (`column_blocks.py`); where a block has an irregular line,
+its sentences are read again line by line, so that every fault is found with its line.
 """
 
 import re
-from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
-from itertools import accumulate, islice, repeat
 from pathlib import Path
-from typing import NamedTuple
 
 from fedner.corpus.document import Document, Segment, Span
-from fedner.corpus.files import blocks, display_name, files_in, head, lines
+from fedner.corpus.files import blocks, display_name, files_in, lines
 from fedner.corpus.problems import Problem, ProblemLog
+from fedner.corpus.readers.column_blocks import TokenLines, cut_block, of_tokens
+from fedner.corpus.readers.column_layout import (
+    MARKER,
+    Layout,
+    columns_of,
+    layout_of_file,
+    layout_of_head,
+)
 from fedner.corpus.readers.reader import Declared, Reader, ReadOptions
-from fedner.corpus.schemes import SchemeEvidence, canonical, decode, split_tag, validate
-from fedner.errors import FednerError
+from fedner.corpus.schemes import Scheme, SchemeEvidence, canonical, decode, split_tag, validate
+from fedner.corpus.sentence import Entity
 
-MARKER = "-DOCSTART-"
 SCHEME_SCAN_LINES = 100_000
 """How many lines of a file decide its tag scheme."""
 
@@ -34,60 +38,19 @@ MAX_SENTENCE_CHARACTERS = 2_000_000
 MAX_DOCUMENT_SENTENCES = 10_000
 """A longer document comes in parts, so that memory stays bounded."""
 
-_LAYOUT_LINES = 2_000
-_MAX_KNOWN_PAIRS = 100_000
+_SMALL_BLOCK = 4_096  # characters; an irregular block of that size is read line by line
+_MAX_KNOWN_RUNS = 100_000
+_LONG_RUN = 64
 _BLANK_LINE = re.compile(r"^[ \t]+$", re.MULTILINE)
 _BLANKS = re.compile(r"[ \t]+")
-_PLUS_ONE: Callable[[int], int] = (1).__add__
-_MINUS_ONE: Callable[[int], int] = (-1).__add__
-
-
-@dataclass(frozen=True, slots=True)
-class Layout:
-    """How the lines of a file are made.
-
-    Attributes:
-        separator: A tab, or a blank that stands for any run of blanks and tabs.
-        num_columns: How many columns most lines have.
-        token: The column of the token.
-        tag: The column of the tag.
-        agreement: The share of lines with that many columns.
-        tagged: The share of those lines whose tag is "O" or a prefix and a label.
-    """
-
-    separator: str
-    num_columns: int
-    token: int
-    tag: int
-    agreement: float
-    tagged: float
-
-
-class TokenLines(NamedTuple):
-    """The lines of one sentence; no tokens at all stand for a document marker.
-
-    Attributes:
-        line: The number of its first line.
-        tokens: The words.
-        tags: Their tags.
-        numbers: The line of each token, or None if they stand on consecutive lines.
-    """
-
-    line: int
-    tokens: list[str]
-    tags: list[str]
-    numbers: list[int] | None = None
-
-    def number(self, index: int) -> int:
-        """Return the line of a token."""
-        return self.line + index if self.numbers is None else self.numbers[index]
+_MARKER_LINE = re.compile(rf"^{MARKER}(?=[ \t\n]|\Z)[^\n]*", re.MULTILINE)
 
 
 def recognise(path: Path) -> str | None:
     """Say why a file, or some file of a folder, looks like token columns."""
     options = ReadOptions()
     for file in files_in(path):
-        if (layout := _layout_of_head(file, options)) is not None:
+        if (layout := layout_of_head(file, options)) is not None:
             where = "" if file == path else f"{file.name}: "
             separator = "tab" if layout.separator == "\t" else "blank"
             return (
@@ -101,9 +64,9 @@ def declared(path: Path, options: ReadOptions) -> Declared:
     """Return the tag scheme of the files, as detected or as the user says."""
     if options.scheme is not None:
         return Declared(tag_scheme=canonical(options.scheme), tag_scheme_why="as given")
-    found = {}
+    found: dict[str, str] = {}
     for file in _column_files(path, options, ProblemLog()):
-        layout = _layout_of_file(file, options)
+        layout = layout_of_file(file, options)
         if layout is not None:
             scheme, why = _scheme_of(file, layout)
             found.setdefault(scheme, f"{file.name}: {why}")
@@ -122,7 +85,7 @@ def _column_files(path: Path, options: ReadOptions, log: ProblemLog) -> list[Pat
     if not path.is_dir():
         return [path]
     files = files_in(path)
-    chosen = [file for file in files if _layout_of_head(file, options) is not None]
+    chosen = [file for file in files if layout_of_head(file, options) is not None]
     if not chosen:
         log.report(
             Problem(
@@ -137,82 +100,12 @@ def _column_files(path: Path, options: ReadOptions, log: ProblemLog) -> list[Pat
     return chosen
 
 
-# How a file is laid out.
-
-
-def _layout_of_head(path: Path, options: ReadOptions) -> Layout | None:
-    """Return the layout if the beginning of a file looks like token columns."""
-    text = head(path)
-    if not text:
-        return None
-    rows = text.split("\n")
-    if len(rows) > 1:
-        rows.pop()  # cut short, or empty
-    try:
-        layout = _layout(rows, options)
-    except FednerError:
-        return None
-    if layout is None or min(layout.agreement, layout.tagged) <= 0.5:
-        return None
-    return layout
-
-
-def _layout_of_file(path: Path, options: ReadOptions) -> Layout | None:
-    """Return the layout that most lines at the beginning of a file have."""
-    return _layout([text for _, text in islice(lines(path, ProblemLog()), _LAYOUT_LINES)], options)
-
-
-def _layout(rows: list[str], options: ReadOptions) -> Layout | None:
-    """Return the layout that fits most rows; None if they have no columns."""
-    rows = [row for row in rows if row.strip(" \t") and not _is_marker(row)]
-    wanted = {"auto": ("\t", " "), "tab": ("\t",), "blank": (" ",)}[options.separator]
-    candidates = [
-        layout
-        for separator in wanted
-        if (layout := _layout_with(separator, rows, options)) is not None
-    ]
-    # The earlier one, a tab, wins a tie: tokens may contain blanks there.
-    return max(candidates, key=lambda layout: layout.agreement, default=None)
-
-
-def _layout_with(separator: str, rows: list[str], options: ReadOptions) -> Layout | None:
-    split = [_columns(row, separator) for row in rows]
-    counts = Counter(map(len, split))
-    if not counts:
-        return None
-    num_columns, agreeing = counts.most_common(1)[0]
-    if num_columns < 2:
-        return None
-    token = _column("token", options.token_column, num_columns)
-    tag = _column("tag", options.tag_column, num_columns)
-    tags = [columns[tag] for columns in split if len(columns) == num_columns]
-    tagged = sum(bool(split_tag(text)[0]) for text in tags) / len(tags)
-    return Layout(separator, num_columns, token, tag, agreeing / len(rows), tagged)
-
-
-def _column(what: str, wanted: int, num_columns: int) -> int:
-    if not -num_columns <= wanted < num_columns:
-        raise FednerError(
-            f"{what} column {wanted}: the lines have {num_columns} columns",
-            f"Choose 0 to {num_columns - 1}, or -1 for the last one.",
-        )
-    return wanted % num_columns
-
-
-def _columns(row: str, separator: str) -> list[str]:
-    return row.split("\t") if separator == "\t" else _BLANKS.split(row.strip(" \t"))
-
-
-def _is_marker(row: str) -> bool:
-    return row.startswith(MARKER) and row[len(MARKER) : len(MARKER) + 1] in ("", " ", "\t")
-
-
-def _scheme_of(path: Path, layout: Layout) -> tuple[str, str]:
+def _scheme_of(path: Path, layout: Layout) -> tuple[Scheme, str]:
     """Return the scheme that explains the first lines of a file best, and why."""
     evidence = SchemeEvidence()
     for sentence in _sentences(path, ProblemLog(), layout):
-        if sentence.tags.count("O") != len(sentence.tags):
-            evidence.add(sentence.tags)
+        for _, tags in sentence.runs:
+            evidence.add(tags)
         if sentence.line > SCHEME_SCAN_LINES:
             break
     return evidence.decide()
@@ -222,21 +115,34 @@ def _scheme_of(path: Path, layout: Layout) -> tuple[str, str]:
 
 
 def _sentences(path: Path, log: ProblemLog, layout: Layout) -> Iterator[TokenLines]:
-    """Yield the sentences and document markers of a file; wrong lines go to the log."""
+    """Yield the sentences and, as sentences without tokens, the document markers of a file."""
+    marker_line = layout.separator.join(
+        "O" if column == layout.tag else MARKER for column in range(layout.num_columns)
+    )
     for line, text in _whole_sentences(path, log, layout.separator):
-        is_regular = _is_regular(text, layout)
-        has_marker = MARKER in text
-        for part in text.split("\n\n"):
-            inner = part.strip("\n")
-            if inner:
-                first = line + part.index(inner)
-                if has_marker and MARKER in inner:
-                    yield from _with_markers(inner.split("\n"), first, path, log, layout)
-                elif is_regular or _is_regular(inner, layout):
-                    yield _cut(inner, first, layout)
-                else:
-                    yield from _checked_lines(inner.split("\n"), first, path, log, layout)
-            line += part.count("\n") + 2
+        if MARKER not in text:
+            yield from _cut(text, line, path, log, layout)
+            continue
+        # Whatever columns a marker has, and with or without blank lines around it.
+        regular = _MARKER_LINE.sub(marker_line, text)
+        for sentence in _cut(regular, line, path, log, layout):
+            yield from _at_markers(sentence)
+
+
+def _cut(text: str, line: int, path: Path, log: ProblemLog, layout: Layout) -> Iterator[TokenLines]:
+    """Cut a block into sentences; an irregular one is halved until the bad lines are found."""
+    sentences = cut_block(text, line, layout)
+    if sentences is not None:
+        yield from sentences
+        return
+    middle = text.find("\n\n", len(text) // 2) + 2
+    if len(text) > _SMALL_BLOCK and 2 <= middle < len(text):
+        yield from _cut(text[:middle], line, path, log, layout)
+        yield from _cut(text[middle:], line + text.count("\n", 0, middle), path, log, layout)
+        return
+    for part in text.split("\n\n"):
+        yield from _checked_lines(part.split("\n"), line, path, log, layout)
+        line += part.count("\n") + 2
 
 
 def _whole_sentences(path: Path, log: ProblemLog, separator: str) -> Iterator[tuple[int, str]]:
@@ -266,46 +172,15 @@ def _single_blanks(text: str) -> str:
     return text.replace("\n ", "\n").replace(" \n", "\n").strip(" ")
 
 
-def _is_regular(text: str, layout: Layout) -> bool:
-    """Whether every line is blank or has the right number of columns, none of them empty."""
-    separator, num_separators = layout.separator, layout.num_columns - 1
-    if separator * 2 in text or f"\n{separator}" in text or f"{separator}\n" in text:
-        return False
-    if text.startswith(separator) or text.endswith(separator):
-        return False
-    rows = text.split("\n")
-    counts = list(map(str.count, rows, repeat(separator)))
-    num_blank = rows.count("")
-    return counts.count(num_separators) == len(rows) - num_blank
-
-
-def _cut(text: str, line: int, layout: Layout) -> TokenLines:
-    """Cut a regular sentence into its tokens and tags."""
-    separator, step = layout.separator, layout.num_columns
-    fields = text.replace("\n", separator).split(separator)
-    return TokenLines(line, fields[layout.token :: step], fields[layout.tag :: step])
-
-
-def _with_markers(
-    rows: list[str], first: int, path: Path, log: ProblemLog, layout: Layout
-) -> Iterator[TokenLines]:
-    """Read rows among which a document marker may stand, with or without blank lines around it."""
-    begin = 0
-    for index, row in enumerate(rows):
-        if _is_marker(row):
-            yield from _checked_lines(rows[begin:index], first + begin, path, log, layout)
-            yield TokenLines(first + index, [], [])
-            begin = index + 1
-    yield from _checked_lines(rows[begin:], first + begin, path, log, layout)
-
-
 def _checked_lines(
     rows: list[str], first: int, path: Path, log: ProblemLog, layout: Layout
 ) -> Iterator[TokenLines]:
     """Read a sentence line by line; yields nothing if no line of it can be read."""
     tokens, tags, numbers = [], [], []
     for number, row in enumerate(rows, first):
-        columns = _columns(row, layout.separator)
+        if not row:
+            continue
+        columns = columns_of(row, layout.separator)
         if len(columns) == layout.num_columns and all(columns):
             tokens.append(columns[layout.token])
             tags.append(columns[layout.tag])
@@ -313,7 +188,30 @@ def _checked_lines(
         else:
             _report_columns(log, path, number, columns, layout)
     if tokens:
-        yield TokenLines(numbers[0], tokens, tags, numbers)
+        yield of_tokens(tokens, tags, numbers)
+
+
+def _at_markers(sentence: TokenLines) -> Iterator[TokenLines]:
+    """Part a sentence at the document markers among its tokens."""
+    tokens = [
+        sentence.text[start:end] for start, end in zip(sentence.starts, sentence.ends, strict=True)
+    ]
+    if MARKER not in tokens:
+        yield sentence
+        return
+    tags = ["O"] * len(tokens)
+    for first, run in sentence.runs:
+        tags[first : first + len(run)] = run
+    numbers = [sentence.number(index) for index in range(len(tokens))]
+    begin = 0
+    for index, token in enumerate([*tokens, MARKER]):
+        if token == MARKER:
+            if index > begin:
+                part = slice(begin, index)
+                yield of_tokens(tokens[part], tags[part], numbers[part])
+            if index < len(tokens):
+                yield TokenLines(numbers[index], "", (), (), ())
+            begin = index + 1
 
 
 # From sentences to documents.
@@ -324,7 +222,7 @@ def _documents_of(
 ) -> Iterator[Document]:
     """Read one file."""
     before = log.total
-    layout = _layout_of_file(path, options)
+    layout = layout_of_file(path, options)
     if layout is None:
         for _ in lines(path, log):  # whatever is wrong with the file itself comes first
             pass
@@ -332,10 +230,9 @@ def _documents_of(
             _report_no_columns(log, path)
         return
     scheme = canonical(options.scheme) if options.scheme else _scheme_of(path, layout)[0]
-    check = _TagCheck(scheme, path, log)
-    sentences = _sentences(path, log, layout)
-    for group in _by_document(sentences, name, log):
-        yield _document(group, name, check)
+    runs = _RunReader(scheme, path, log)
+    for group in _by_document(_sentences(path, log, layout), name, log):
+        yield _document(group, name, runs)
 
 
 def _by_document(
@@ -344,7 +241,7 @@ def _by_document(
     """Group sentences by document marker; without markers each is a group of its own."""
     group: list[TokenLines] | None = None
     for sentence in sentences:
-        if not sentence.tokens:
+        if not sentence.starts:
             log.document_markers[name] += 1
             if group is not None:
                 yield group
@@ -361,55 +258,53 @@ def _by_document(
         yield group
 
 
-def _document(group: list[TokenLines], name: str, check: "_TagCheck") -> Document:
+def _document(group: list[TokenLines], name: str, runs: "_RunReader") -> Document:
     """Make a document of its sentences, the first of which may be the marker."""
-    texts: list[str] = []
     spans: list[Span] = []
     segments: list[Segment] = []
     offset = 0
     for sentence in group:
-        tokens, tags = sentence.tokens, sentence.tags
-        if not tokens:
+        starts, ends = sentence.starts, sentence.ends
+        if not starts:
             continue
-        text = " ".join(tokens)
-        starts = tuple(accumulate(map(_PLUS_ONE, map(len, tokens)), initial=offset))
-        ends = tuple(map(_MINUS_ONE, starts[1:]))
-        starts = starts[:-1]
+        if offset:
+            starts, ends = tuple(map(offset.__add__, starts)), tuple(map(offset.__add__, ends))
         segments.append(Segment(offset, ends[-1], starts, ends))
-        if tags.count("O") != len(tags):
-            check(sentence)
-            for first, last, label in decode(tags, check.scheme):
-                spans.append(Span(((starts[first], ends[last - 1]),), label))
-        texts.append(text)
+        for first, run in sentence.runs:
+            for begin, end, label in runs.entities(run, first, sentence):
+                span = (starts[first + begin], ends[first + end - 1])
+                spans.append(Span((span,), label))
         offset = ends[-1] + 1
+    text = "\n".join([sentence.text for sentence in group if sentence.starts])
     identity = f"{name}#{group[0].line}"
-    return Document(identity, "\n".join(texts), tuple(spans), tuple(segments), None, name)
+    return Document(identity, text, tuple(spans), tuple(segments), None, name)
 
 
 @dataclass(slots=True)
-class _TagCheck:
-    """Reports tags that the scheme does not allow.
+class _RunReader:
+    """Reads runs of tags under a scheme and reports what the scheme does not allow.
 
-    Whether a sentence is legal depends only on its pairs of neighbouring tags (the outside of the
-    sentence counting as "O"), so the pairs of legal sentences are remembered: almost every sentence
-    is settled by one comparison of sets.
+    A run stands between "O"s, so it has the same meaning and the same faults wherever it stands.
+    A corpus has few different runs: each is decoded and checked once.
     """
 
-    scheme: str
+    scheme: Scheme
     path: Path
     log: ProblemLog
-    legal: set[tuple[str, str]] = field(default_factory=set)
+    legal: dict[tuple[str, ...], list[Entity]] = field(default_factory=dict)
 
-    def __call__(self, sentence: TokenLines) -> None:
-        tags = sentence.tags
-        pairs = set(zip(["O", *tags], [*tags, "O"], strict=True))
-        if pairs <= self.legal:
-            return
-        faults = validate(tags, self.scheme)
-        if not faults and len(self.legal) < _MAX_KNOWN_PAIRS:
-            self.legal |= pairs
+    def entities(self, run: tuple[str, ...], first: int, sentence: TokenLines) -> list[Entity]:
+        """Return the entities of a run that begins at token `first`, counted from there."""
+        known = self.legal.get(run)
+        if known is not None:
+            return known
+        found = decode(run, self.scheme)
+        faults = validate(run, self.scheme)
+        if not faults and len(self.legal) < _MAX_KNOWN_RUNS and len(run) <= _LONG_RUN:
+            self.legal[run] = found
         for index, tag, why in faults:
-            _report_tag(self.log, self.path, sentence.number(index), tag, why)
+            _report_tag(self.log, self.path, sentence.number(first + index), tag, why)
+        return found
 
 
 # What is wrong.
