@@ -1,0 +1,1 @@
+"""The taggers: embeddings, encoders, CRF, and the recipes that compose them."""

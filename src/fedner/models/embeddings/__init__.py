@@ -1,0 +1,1 @@
+"""What a word becomes before the encoder sees it: word vectors, characters, context features."""

@@ -1,0 +1,55 @@
+"""Where an embedding comes from: the record that a checkpoint keeps instead of the numbers."""
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+
+from fedner.errors import FednerError
+
+Setting = str | int | float | bool
+
+
+@dataclass(frozen=True, slots=True)
+class EmbeddingOrigin:
+    """What an embedding is made of, in full: equal origins give equal numbers for equal words.
+
+    Attributes:
+        kind: The sort of embedding: "word vectors", "hashed words", "characters", "flair".
+        name: What people call it, such as the name of the file that it was read from.
+        sha256: Digest of the source (file, weights or alphabet), in hexadecimal; empty where
+            nothing but the settings decides.
+        dimension: How many numbers a word gets.
+        settings: The policies that change the result, such as lower-casing.
+    """
+
+    kind: str
+    name: str
+    sha256: str
+    dimension: int
+    settings: Mapping[str, Setting] = field(default_factory=dict)
+
+    def to_json(self) -> dict[str, object]:
+        """Return the record as plain JSON values."""
+        return {**asdict(self), "settings": dict(sorted(self.settings.items()))}
+
+    @classmethod
+    def from_json(cls, record: Mapping[str, object]) -> "EmbeddingOrigin":
+        """Read a record back.
+
+        Raises:
+            FednerError: If a field is missing, unknown, or of the wrong type.
+        """
+        types = {"kind": str, "name": str, "sha256": str, "dimension": int, "settings": Mapping}
+        wrong = sorted(set(record) ^ set(types))
+        wrong += [key for key in types if key in record and not isinstance(record[key], types[key])]
+        if wrong:
+            raise FednerError(
+                f"origin of an embedding: fields {wrong} are missing, unknown or of a wrong type",
+                f"Expected are exactly {sorted(types)}; take the file as fedner wrote it.",
+            )
+        settings = record["settings"]
+        dimension = record["dimension"]
+        if not isinstance(settings, Mapping) or not isinstance(dimension, int):
+            raise FednerError("origin of an embedding: settings or dimension of a wrong type")
+        return cls(
+            str(record["kind"]), str(record["name"]), str(record["sha256"]), dimension, settings
+        )

@@ -1,0 +1,340 @@
+"""Reading word vectors as they are published, once, into the memory-mapped store.
+
+Text files of GloVe, word2vec and fastText (`.vec`), plain or `.gz`/`.xz`: one word to a line and
+its numbers, divided by blanks, with or without a first line "words dimension". A word may hold
+blanks (GloVe 840B has such): the last numbers of the line are the vector. And the folder of a
+spaCy-style table: `vectors.npy` with `words.tsv`, word TAB row, where words share rows.
+
+Every line that is wrong is reported with its number, all in one error.
+"""
+
+import gzip
+import hashlib
+import json
+import lzma
+import os
+import zlib
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from itertools import islice
+from pathlib import Path
+from typing import BinaryIO, cast
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fedner.corpus.problems import Problem, ProblemLog
+from fedner.durable import write_bytes
+from fedner.errors import FednerError
+from fedner.models.embeddings.mapped import filling
+from fedner.models.embeddings.vectors_store import (
+    MATRIX,
+    VERSION,
+    MatrixWriter,
+    StoreFacts,
+    VectorStore,
+    WordIndexWriter,
+    is_store,
+    open_store,
+    seal_store,
+)
+
+LINES_AT_A_TIME = 2048
+LINES_TO_GUESS_FROM = 200
+# Longer than any line of published vectors; bounds memory on a file that is something else.
+LONGEST_LINE = 1 << 20
+HINT = "Take the file as published, or mend these lines."
+
+
+def default_cache() -> Path:
+    """Return the folder for converted vectors: fedner/vectors in $XDG_CACHE_HOME or ~/.cache."""
+    root = os.environ.get("XDG_CACHE_HOME", "")
+    return (Path(root) if root else Path.home() / ".cache") / "fedner" / "vectors"
+
+
+def open_vectors(path: Path, cache: Path | None = None) -> VectorStore:
+    """Open word vectors, converting them into `cache` at the first use.
+
+    Args:
+        path: A text file, a spaCy-style folder, or a store that was converted before.
+        cache: Where converted stores are kept, by the digest of their source.
+
+    Raises:
+        FednerError: If there is nothing there, the file has problems, or the store was altered.
+    """
+    if is_store(path):
+        return open_store(path)
+    parts = _source_files(path)
+    cache = cache or default_cache()
+    sha256 = _source_digest(parts, cache)
+    folder = cache / f"{sha256}.v{VERSION}"
+    if not folder.is_dir():
+        convert(path, folder, sha256)
+    return open_store(folder)
+
+
+def convert(path: Path, folder: Path, sha256: str | None = None) -> None:
+    """Convert a text file or a spaCy-style table into the store `folder`.
+
+    Args:
+        path: The source.
+        folder: The store to be; it appears when it is complete.
+        sha256: The digest of the source, where it is known already.
+
+    Raises:
+        FednerError: Listing every line that is wrong.
+    """
+    parts = _source_files(path)
+    digest = sha256 or _digest_of(parts)
+    with filling(folder) as temporary:
+        if len(parts) == 2:
+            _convert_table(path.name, parts[0], parts[1], temporary, digest)
+        else:
+            _convert_text(parts[0], temporary, digest)
+
+
+def _source_files(path: Path) -> list[Path]:
+    """Return the one text file, or matrix and words of a spaCy-style table."""
+    if path.is_file():
+        return [path]
+    if path.is_dir():
+        found = []
+        for name in ("vectors.npy", "words.tsv"):
+            candidates = [path / f"{name}{suffix}" for suffix in ("", ".xz", ".gz")]
+            found += [candidate for candidate in candidates if candidate.is_file()][:1]
+        if len(found) == 2:
+            return found
+        raise FednerError(
+            f"{path} holds no word vectors: found {[part.name for part in found]}",
+            "Expected is a text file of vectors, a folder with vectors.npy and words.tsv "
+            "(plain, .xz or .gz), or a store that fedner converted.",
+        )
+    raise FednerError(
+        f"no word vectors at {path}", "Check the path; fedner downloads nothing by itself."
+    )
+
+
+def _source_digest(parts: list[Path], cache: Path) -> str:
+    """Return the digest of the source, remembered while size and time of the files stay the same.
+
+    Hashing a gigabyte at every start would cost more than opening the store.
+    """
+    stats = [part.stat() for part in parts]
+    facts = [[s.st_size, s.st_mtime_ns, s.st_ino, s.st_dev] for s in stats]
+    place = hashlib.sha256("\0".join(str(part.resolve()) for part in parts).encode()).hexdigest()
+    note = cache / "sources" / f"{place}.json"
+    try:
+        known = json.loads(note.read_bytes())
+        if known["facts"] == facts and isinstance(known["sha256"], str):
+            return known["sha256"]
+    except (OSError, ValueError, KeyError, TypeError):
+        pass  # not noted yet, or not by us: hash the files
+    digest = _digest_of(parts)
+    note.parent.mkdir(parents=True, exist_ok=True)
+    write_bytes(note, json.dumps({"facts": facts, "sha256": digest}).encode(), owner_only=True)
+    return digest
+
+
+def _digest_of(parts: list[Path]) -> str:
+    digests = []
+    for part in parts:
+        with part.open("rb") as handle:
+            digests.append(hashlib.file_digest(handle, "sha256").hexdigest())
+    return (
+        digests[0] if len(digests) == 1 else hashlib.sha256("".join(digests).encode()).hexdigest()
+    )
+
+
+@contextmanager
+def _opened(path: Path) -> Iterator[BinaryIO]:
+    """Open a file that may be compressed; damage in the compression becomes a FednerError."""
+    try:
+        if path.suffix == ".xz":
+            with lzma.open(path) as unpacked:
+                yield cast("BinaryIO", unpacked)
+        elif path.suffix == ".gz":
+            with gzip.open(path) as expanded:
+                yield cast("BinaryIO", expanded)
+        else:
+            with path.open("rb") as handle:
+                yield handle
+    except (lzma.LZMAError, zlib.error, EOFError, gzip.BadGzipFile) as error:
+        raise FednerError(
+            f"{path} is damaged or cut short: {error}", "Fetch the file again."
+        ) from error
+
+
+def _convert_text(path: Path, folder: Path, digest: str) -> None:
+    log, index = ProblemLog(), WordIndexWriter()
+    with _opened(path) as source, (folder / MATRIX).open("wb") as target:
+        first, declared, dimension = _guess_layout(source, path)
+        matrix = MatrixWriter(target, dimension)
+        line_number = 2 if declared is not None else 1
+        lines: Iterator[bytes] = _lines(source, first)
+        while block := list(islice(lines, LINES_AT_A_TIME)):
+            _convert_block(block, line_number, path, dimension, index, matrix, log)
+            line_number += len(block)
+        if declared is not None and declared != line_number - 2:
+            found = f"{line_number - 2:,} words"
+            log.report(_problem(path, None, found, f"{declared:,} words, as line 1 declares"))
+        statistics = matrix.finish()
+    _raise_if_any(log, path, len(index))
+    index.write(folder)
+    seal_store(folder, _facts(path.name, digest, index, matrix), statistics)
+
+
+def _guess_layout(source: BinaryIO, path: Path) -> tuple[list[bytes], int | None, int]:
+    """Return the first lines without a header, the declared count or None, and the dimension."""
+    first = list(islice(_lines(source, []), LINES_TO_GUESS_FROM))
+    sizes = Counter(len(line.split()) - 1 for line in first[1:] or first)
+    # Lines whose word holds blanks, or that are wrong, are few: the most frequent size is right.
+    dimension = max(sizes, key=lambda size: (sizes[size], -size), default=0)
+    fields = first[0].split() if first else []
+    if len(fields) == 2 and fields[0].isdigit() and fields[1].isdigit():
+        declared, declared_dimension = int(fields[0]), int(fields[1])
+        if dimension != 1 or len(first) == 1 or declared_dimension == 1:
+            return first[1:], declared, declared_dimension
+    if dimension < 1:
+        raise FednerError(
+            f"{path} holds no word vectors: its first lines have no numbers after a word", HINT
+        )
+    return first, None, dimension
+
+
+def _lines(source: BinaryIO, first: list[bytes]) -> Iterator[bytes]:
+    yield from first
+    while line := source.readline(LONGEST_LINE):
+        yield line
+
+
+def _convert_block(
+    block: list[bytes],
+    line_number: int,
+    path: Path,
+    dimension: int,
+    index: WordIndexWriter,
+    matrix: MatrixWriter,
+    log: ProblemLog,
+) -> None:
+    words: list[bytes] = []
+    numbers: list[bytes] = []
+    at: list[int] = []
+    for offset, line in enumerate(block):
+        word, given = _split(line, dimension)
+        problem = _word_problem(word, given, dimension)
+        if problem:
+            log.report(_problem(path, line_number + offset, *problem))
+            continue
+        words.append(word)
+        numbers.append(given)
+        at.append(line_number + offset)
+    rows = _parse(numbers, dimension)
+    is_finite = np.isfinite(rows.sum(axis=1, dtype=np.float64)).tolist()
+    keep: list[int] = []
+    for position, word in enumerate(words):
+        if not is_finite[position]:
+            expected = f"{dimension} finite numbers"
+            log.report(_problem(path, at[position], "a field that is none", expected))
+        elif index.add(word, matrix.num_rows + len(keep)):
+            keep.append(position)
+    matrix.append(rows[keep])
+
+
+def _split(line: bytes, dimension: int) -> tuple[bytes, bytes]:
+    """Divide a line into its word and the text of its numbers."""
+    line = line.rstrip(b" \t\r\n").replace(b"\t", b" ")
+    word, _, given = line.partition(b" ")
+    if given.count(b" ") != dimension - 1 or b"  " in given:
+        # Blanks in the word, or several blanks between numbers: count from the end of the line.
+        fields = line.rsplit(None, dimension)
+        if len(fields) == dimension + 1:
+            return fields[0], b" ".join(fields[1:])
+    return word, given
+
+
+def _word_problem(word: bytes, given: bytes, dimension: int) -> tuple[str, str] | None:
+    """Return what was found and what was expected, or None where the line is sound so far."""
+    found = len(given.split()) if b"  " in given or not given else given.count(b" ") + 1
+    if found != dimension:
+        return f"{found} numbers", f"a word and {dimension} numbers"
+    try:
+        word.decode("utf-8")
+    except UnicodeDecodeError:
+        return "a word that is not UTF-8", "UTF-8"
+    return None if word else ("no word", f"a word and {dimension} numbers")
+
+
+def _parse(numbers: list[bytes], dimension: int) -> NDArray[np.float32]:
+    """Parse the numbers of many lines; a line with a field that is no number becomes NaN."""
+    if not numbers:
+        return np.empty((0, dimension), np.float32)
+    try:
+        parsed = np.fromstring(b" ".join(numbers).decode("ascii"), dtype=np.float32, sep=" ")
+        return parsed.reshape(len(numbers), dimension)
+    except (ValueError, DeprecationWarning):
+        rows = np.full((len(numbers), dimension), np.nan, np.float32)
+        for position, text in enumerate(numbers):
+            fields = text.split()
+            # A line that has a wrong field stays NaN, which the caller reports with its number.
+            with suppress(ValueError):
+                rows[position] = [float(field) for field in fields]
+        return rows
+
+
+def _convert_table(name: str, vectors: Path, words: Path, folder: Path, digest: str) -> None:
+    """Convert a spaCy-style table: rows in vectors.npy, word TAB row in words.tsv."""
+    with _opened(vectors) as source:
+        try:
+            rows = np.lib.format.read_array(source, allow_pickle=False)
+        except ValueError as error:
+            raise FednerError(f"{vectors} is no .npy matrix: {error}", HINT) from error
+    if rows.ndim != 2 or rows.dtype.kind != "f" or not np.isfinite(rows).all():
+        raise FednerError(
+            f"{vectors} is an array of {rows.dtype} with shape {rows.shape}; "
+            "expected finite floating-point numbers, words x dimension",
+            HINT,
+        )
+    log, index = ProblemLog(), WordIndexWriter()
+    with _opened(words) as source:
+        for number, line in enumerate(_lines(source, []), start=1):
+            word, _, row = line.rstrip(b"\r\n").rpartition(b"\t")
+            if not word or not row.isdigit() or int(row) >= len(rows):
+                expected = f"word TAB row, the row below {len(rows):,}"
+                log.report(_problem(words, number, ascii(line[:60]), expected))
+            else:
+                index.add(word, int(row))
+    _raise_if_any(log, words, len(index))
+    with (folder / MATRIX).open("wb") as target:
+        matrix = MatrixWriter(target, rows.shape[1])
+        matrix.append(rows)
+        statistics = matrix.finish()
+    index.write(folder)
+    seal_store(folder, _facts(name, digest, index, matrix), statistics)
+
+
+def _facts(name: str, digest: str, index: WordIndexWriter, matrix: MatrixWriter) -> StoreFacts:
+    return StoreFacts(
+        source=name,
+        sha256=digest,
+        num_words=len(index),
+        num_rows=matrix.num_rows,
+        dimension=matrix.dimension,
+        num_duplicates=index.num_duplicates,
+        is_lowercased=index.is_lowercased,
+    )
+
+
+def _problem(path: Path, line: int | None, found: str, expected: str) -> Problem:
+    return Problem("malformed line", str(path), line, found, expected, "Mend or delete the line.")
+
+
+def _raise_if_any(log: ProblemLog, path: Path, num_words: int) -> None:
+    if log.total:
+        lines = [f"  {problem}" for problem in log.problems]
+        if log.total > len(lines):
+            lines.append(f"  ... and {log.total - len(lines):,} more")
+        header = f"{path}: {log.total:,} of the lines are no word vectors"
+        raise FednerError("\n".join([header, *lines]), HINT)
+    if not num_words:
+        raise FednerError(f"{path} holds no word vectors", HINT)
