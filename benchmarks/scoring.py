@@ -1,0 +1,106 @@
+"""Scoring a million tokens: fedner beside seqeval and nervaluate, on the same tags in the same run.
+
+All start from what the others take, lists of tag strings. fedner computes every score it has
+(strict, relaxed, type-blind and token-level, by label), seqeval's f1_score a single number.
+"""
+
+import gc
+import random
+import time
+import warnings
+from collections.abc import Callable
+from typing import Any
+
+from fedner.scoring import Scores, score_tags
+
+NUM_TOKENS = 1_000_000
+LABELS = ("ADE", "Disease", "Dosage", "Drug", "Symptom")
+Tags = list[list[str]]
+Row = tuple[str, float, str]
+
+
+def random_tags(num_tokens: int, seed: int) -> tuple[Tags, Tags]:
+    """Return gold tags of sentences of 5 to 40 tokens, and predictions with a few errors."""
+    rng = random.Random(seed)
+    gold: Tags = []
+    predicted: Tags = []
+    while num_tokens > 0:
+        tags = _sentence(rng, min(num_tokens, rng.randint(5, 40)))
+        num_tokens -= len(tags)
+        gold.append(tags)
+        predicted.append([_perhaps_wrong(tag, rng) for tag in tags])
+    return gold, predicted
+
+
+def _sentence(rng: random.Random, length: int) -> list[str]:
+    tags: list[str] = []
+    while len(tags) < length:
+        tags += ["O"] * rng.randint(1, 12)
+        label = rng.choice(LABELS)
+        tags += [f"B-{label}"] + [f"I-{label}"] * rng.choice((0, 0, 1, 1, 2, 4))
+    return tags[:length]
+
+
+def _perhaps_wrong(tag: str, rng: random.Random) -> str:
+    if rng.random() > 0.05:
+        return tag
+    return rng.choice(("O", f"B-{rng.choice(LABELS)}", f"I-{rng.choice(LABELS)}"))
+
+
+def main() -> list[Row]:
+    """Check that all agree, then time each; return (name, value, unit) rows."""
+    import nervaluate
+    from seqeval.metrics import classification_report, f1_score
+
+    gold, predicted = random_tags(NUM_TOKENS, seed=7)
+    scores, ours = _timed(lambda: score_tags(gold, predicted), repeats=5)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # scikit-learn's remarks on numpy are none of ours
+        f1, seqeval_f1 = _timed(lambda: f1_score(gold, predicted), repeats=3)
+        report, seqeval_report = _timed(
+            lambda: classification_report(gold, predicted, output_dict=True), repeats=1
+        )
+    evaluated, nervaluate_all = _timed(
+        lambda: nervaluate.Evaluator(gold, predicted, tags=list(LABELS), loader="list").evaluate(),
+        repeats=1,
+    )
+    _check_agreement(scores, f1, report, evaluated)
+    return [
+        ("scoring, 1 M tokens: fedner, all scores", ours, "s"),
+        ("scoring, 1 M tokens: seqeval f1_score", seqeval_f1, "s"),
+        ("scoring, 1 M tokens: seqeval classification_report", seqeval_report, "s"),
+        ("scoring, 1 M tokens: nervaluate", nervaluate_all, "s"),
+        ("scoring: faster than seqeval f1_score by", seqeval_f1 / ours, "x"),
+        ("scoring: faster than seqeval classification_report by", seqeval_report / ours, "x"),
+        ("scoring: faster than nervaluate by", nervaluate_all / ours, "x"),
+    ]
+
+
+def _timed(function: Callable[[], Any], repeats: int) -> tuple[Any, float]:
+    """Return the result and the least seconds of some repeats."""
+    result, best = None, float("inf")
+    for _ in range(repeats):
+        gc.collect()
+        start = time.perf_counter()
+        result = function()
+        best = min(best, time.perf_counter() - start)
+    return result, best
+
+
+def _check_agreement(
+    scores: Scores, f1: float, report: dict[str, Any], evaluated: dict[str, Any]
+) -> None:
+    """Refuse to compare the speed of programs that disagree."""
+    strict = scores.strict_micro
+    assert abs(strict.f1 - f1) < 1e-12, (strict.f1, f1)
+    for label, counts in scores.strict.items():
+        assert abs(counts.f1 - report[label]["f1-score"]) < 1e-12, label
+        assert counts.gold == report[label]["support"], label
+    theirs = evaluated["overall"]["strict"]
+    found = (theirs.correct, theirs.actual, theirs.possible)
+    assert found == (strict.tp, strict.predicted, strict.gold), found
+
+
+if __name__ == "__main__":
+    for name, value, unit in main():
+        print(f"{name:60} {value:10.3f} {unit}")
