@@ -224,6 +224,10 @@ def test_recognises_by_content(tmp_path: Path) -> None:
     assert ade.READER.recognise(tmp_path / "nowhere") is None
 
 
+def test_a_path_that_the_system_refuses_is_not_recognised(tmp_path: Path) -> None:
+    assert ade.READER.recognise(tmp_path / ("x" * 5_000)) is None
+
+
 def test_what_is_no_such_folder_is_said(tmp_path: Path) -> None:
     documents, log = read(tmp_path)
     assert (documents, dict(log.counts)) == ([], {"not a corpus": 1})

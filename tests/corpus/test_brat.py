@@ -205,6 +205,13 @@ def test_damaged_annotation_leaves_its_document_out(tmp_path: Path) -> None:
     assert [document.id for document in documents] == ["b"]
 
 
+def test_annotation_in_another_encoding_is_not_an_empty_one(tmp_path: Path) -> None:
+    (tmp_path / "a.txt").write_text(TEXT)
+    (tmp_path / "a.ann").write_text("T1\tDrug 5 12\taspirin\n", encoding="utf-16")
+    documents, log = read(tmp_path)
+    assert (documents, dict(log.counts)) == ([], {"not UTF-8": 1})
+
+
 def test_bytes_that_are_not_utf8_do_not_move_offsets(tmp_path: Path) -> None:
     (tmp_path / "a.txt").write_bytes("na\xefve aspirin".encode("latin-1"))
     (tmp_path / "a.ann").write_text("T1\tDrug 6 13\taspirin\n")
@@ -287,6 +294,10 @@ def test_recognises_by_content(tmp_path: Path) -> None:
     assert "text-bound" in (brat.READER.recognise(tmp_path) or "")
     (tmp_path / "a.ann").write_bytes(b"\xff\xfe\0\0")
     assert brat.READER.recognise(tmp_path / "a.ann") is None
+
+
+def test_a_path_that_the_system_refuses_is_not_recognised(tmp_path: Path) -> None:
+    assert brat.READER.recognise(tmp_path / ("x" * 5_000)) is None
 
 
 def test_configuration_declares_labels(tmp_path: Path) -> None:

@@ -251,6 +251,10 @@ def test_recognises_by_the_header(tmp_path: Path) -> None:
     assert smm4h.READER.recognise(tmp_path / "nowhere") is None
 
 
+def test_a_path_that_the_system_refuses_is_not_recognised(tmp_path: Path) -> None:
+    assert smm4h.READER.recognise(tmp_path / ("x" * 5_000)) is None
+
+
 def test_what_is_no_such_table_is_said(tmp_path: Path) -> None:
     path = write(tmp_path / "a.tsv", row(), header="id\tbegin\tend")
     for place in (path, tmp_path, tmp_path / "nowhere"):

@@ -65,20 +65,10 @@ class Placed:
 
 def recognise(path: Path) -> str | None:
     """Say why a path looks like ADE Corpus V2, or None."""
-    if path.is_dir():
-        for _, file in _relation_files(path):
-            beginning = head(file)
-            if beginning is not None and _begins_with(_ROW, beginning):
-                return f"{file.name} has rows of eight fields between |"
+    try:
+        return _reason(path)
+    except OSError:  # a path that the system refuses is no corpus
         return None
-    beginning = head(path)
-    if beginning is None:
-        return None
-    if _begins_with(_ROW, beginning):
-        return "rows of eight fields between |: PubMed id, sentence, two strings with offsets"
-    if _begins_with(_NEGATIVE, beginning):
-        return "rows of PubMed id, NEG and a sentence"
-    return None
 
 
 def stream(path: Path, log: ProblemLog, _options: ReadOptions) -> Iterator[Document]:
@@ -121,6 +111,23 @@ def declared_labels(path: Path) -> tuple[str, ...]:
     else:
         firsts = [_first_label(path)]
     return tuple(sorted({*firsts, "Drug"})) if firsts else ()
+
+
+def _reason(path: Path) -> str | None:
+    if path.is_dir():
+        for _, file in _relation_files(path):
+            beginning = head(file)
+            if beginning is not None and _begins_with(_ROW, beginning):
+                return f"{file.name} has rows of eight fields between |"
+        return None
+    beginning = head(path)
+    if beginning is None:
+        return None
+    if _begins_with(_ROW, beginning):
+        return "rows of eight fields between |: PubMed id, sentence, two strings with offsets"
+    if _begins_with(_NEGATIVE, beginning):
+        return "rows of PubMed id, NEG and a sentence"
+    return None
 
 
 def _existing(folder: Path, name: str) -> Path | None:
@@ -235,8 +242,8 @@ def _place_sentence(
                 _skip_unplaced(claim, sentence, pubmed_id, log)
             elif span := _span(claim, origin, sentence, pubmed_id, log):
                 spans[origin].setdefault(span)
-    # Rows whose mentions have no place still tell that the sentence is there: it goes to the end.
-    unplaced = {max(claim.begin for row in rows for claim in row): dict[Span, None]()}
+    # Where no mention has a place, the sentence is still there, about where its offsets say.
+    unplaced = {min(claim.begin for row in rows for claim in row): dict[Span, None]()}
     for origin, found in (spans or unplaced).items():
         yield Placed(origin, sentence, tuple(sorted(found)))
 

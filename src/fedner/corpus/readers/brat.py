@@ -26,16 +26,10 @@ _ENTITY_TYPE = re.compile(r"[^\s!<#\[-]\S*")
 
 def recognise(path: Path) -> str | None:
     """Say why a path looks like brat standoff, or None."""
-    if path.is_dir():
-        return None if cadec.recognise(path) else _recognise_folder(path)
-    name = stem(path).lower()
-    if name.endswith(".ann"):
-        return _recognise_annotation(path)
-    if name.endswith(".txt"):
-        annotation = standoff.twin(path, ".ann")
-        if annotation is not None and _recognise_annotation(annotation):
-            return f"{annotation.name} beside it is standoff annotation"
-    return None
+    try:
+        return _reason(path)
+    except OSError:  # a path that the system refuses is no corpus
+        return None
 
 
 def stream(path: Path, log: ProblemLog, _options: ReadOptions) -> Iterator[Document]:
@@ -70,6 +64,19 @@ def declared_labels(path: Path) -> tuple[str, ...]:
         elif section == "entities" and (match := _ENTITY_TYPE.match(line.strip())):
             labels.add(match[0])
     return tuple(sorted(labels))
+
+
+def _reason(path: Path) -> str | None:
+    if path.is_dir():
+        return None if cadec.recognise(path) else _recognise_folder(path)
+    name = stem(path).lower()
+    if name.endswith(".ann"):
+        return _recognise_annotation(path)
+    if name.endswith(".txt"):
+        annotation = standoff.twin(path, ".ann")
+        if annotation is not None and _recognise_annotation(annotation):
+            return f"{annotation.name} beside it is standoff annotation"
+    return None
 
 
 def _recognise_folder(folder: Path) -> str | None:

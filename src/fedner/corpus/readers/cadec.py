@@ -33,18 +33,10 @@ def find_root(path: Path) -> Path | None:
 
 def recognise(path: Path) -> str | None:
     """Say why a path looks like CADEC, or None."""
-    root = find_root(path) if path.is_dir() else None
-    if root is None:
+    try:
+        return _reason(path)
+    except OSError:  # a path that the system refuses is no corpus
         return None
-    annotations = [
-        file
-        for file, _ in zip(standoff.walk(root / "original"), range(_PROBES), strict=False)
-        if ".ann" in file.name.lower()
-    ]
-    verdicts = [standoff.looks_like_standoff(file) for file in annotations]
-    if not any(verdict is not False for verdict in verdicts):
-        return None
-    return f"{root} has text/ and original/ with standoff annotation"
 
 
 def stream(path: Path, log: ProblemLog, _options: ReadOptions) -> Iterator[Document]:
@@ -72,6 +64,21 @@ def stream(path: Path, log: ProblemLog, _options: ReadOptions) -> Iterator[Docum
 def declared_labels(_path: Path) -> tuple[str, ...]:
     """Return the five types that CADEC annotates, whether or not they occur."""
     return LABELS
+
+
+def _reason(path: Path) -> str | None:
+    root = find_root(path) if path.is_dir() else None
+    if root is None:
+        return None
+    annotations = [
+        file
+        for file, _ in zip(standoff.walk(root / "original"), range(_PROBES), strict=False)
+        if ".ann" in file.name.lower()
+    ]
+    verdicts = [standoff.looks_like_standoff(file) for file in annotations]
+    if not any(verdict is not False for verdict in verdicts):
+        return None
+    return f"{root} has text/ and original/ with standoff annotation"
 
 
 def _folders_in(folder: Path) -> list[Path]:

@@ -60,7 +60,10 @@ class Tweet:
 
 def recognise(path: Path) -> str | None:
     """Say why a path looks like SMM4H extraction, or None."""
-    found = next(iter(_files(path)), None)
+    try:
+        found = next(_files(path), None)
+    except OSError:  # a path that the system refuses is no corpus
+        return None
     return None if found is None else f"{found.name} begins with the header {' '.join(HEADER)}"
 
 

@@ -172,10 +172,10 @@ def read_document(
 
 def parse(path: Path, document: str, log: ProblemLog) -> list[TextBound] | None:
     """Return the text-bound lines of an .ann file, or None if it cannot be read."""
-    num_unreadable = log.counts["unreadable file"]
+    num_lost = log.total - log.kept
     content = read_text(path, log, may_be_empty=True)
     # What a damaged file holds before the damage is not all that it says.
-    if content is None or log.counts["unreadable file"] > num_unreadable:
+    if content is None or log.total - log.kept > num_lost:
         return None
     mentions: list[TextBound] = []
     ids: set[str] = set()
