@@ -262,9 +262,9 @@ def test_evidence_stays_bounded_on_a_column_of_words(monkeypatch):
 def test_decoding_is_fast_enough_for_the_column_reader():
     quiet = ["O"] * 25
     busy = (["O"] * 5 + ["B-Drug", "I-Drug", "O"] + ["B-ADE"]) * 3
-    began = time.perf_counter()
+    began = time.process_time()
     for _ in range(2_000):
         schemes.decode(quiet, "BIO")
         schemes.decode(busy, "BIO")
-    seconds = time.perf_counter() - began
+    seconds = time.process_time() - began
     assert seconds < 1.0, f"104,000 tags took {seconds:.2f} s; about 0.02 s is normal"

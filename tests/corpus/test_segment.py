@@ -114,9 +114,9 @@ def test_mentions_have_no_influence(text):
 
 @pytest.mark.parametrize("piece", [". ", "a. ", "\n", "- \n", ".", "...A", "A. ", "1. "])
 def test_odd_texts_take_linear_time(piece):
-    began = time.perf_counter()
+    began = time.process_time()
     segment(Document("d", piece * 40_000), "rule")
-    assert time.perf_counter() - began < 3.0, "normally about 0.1 s"
+    assert time.process_time() - began < 3.0, "normally about 0.1 s"
 
 
 def test_every_policy_is_described():

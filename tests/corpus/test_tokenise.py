@@ -93,9 +93,9 @@ def test_a_range_is_tokenised_as_if_it_stood_alone(text, data):
     ids=lambda text: repr(text[:6]),
 )  # fmt: skip
 def test_odd_texts_take_linear_time(text):
-    began = time.perf_counter()
+    began = time.process_time()
     tokenise(text)
-    assert time.perf_counter() - began < 2.0, "a hundred thousand characters normally take 0.1 s"
+    assert time.process_time() - began < 2.0, "a hundred thousand characters normally take 0.1 s"
 
 
 def test_a_million_characters_a_second():
@@ -108,9 +108,9 @@ def test_a_million_characters_a_second():
 
 
 def _seconds(text):
-    began = time.perf_counter()
+    began = time.process_time()
     tokenise(text)
-    return time.perf_counter() - began
+    return time.process_time() - began
 
 
 def brat_documents(path, folder):
