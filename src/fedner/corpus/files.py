@@ -25,7 +25,7 @@ MAX_LINE_CHARACTERS = 1_000_000
 MAX_TEXT_BYTES = 256 * 1024 * 1024
 """The largest file that `read_text` takes into memory at once (after decompression)."""
 
-CHUNK_BYTES = 512 * 1024
+CHUNK_BYTES = 128 * 1024
 """How much is read at once; below `MAX_LINE_CHARACTERS`, so most blocks need no length check."""
 
 COMPRESSED_SUFFIXES = (".gz", ".xz")
@@ -41,6 +41,7 @@ _FOREIGN_MARKS = {
     codecs.BOM_UTF16_LE: "UTF-16",
     codecs.BOM_UTF16_BE: "UTF-16",
 }
+_MAX_NUL_SHARE = 0.01
 _CORRUPT = (EOFError, zlib.error, lzma.LZMAError, OSError)
 _ONE_PER_BYTE = "fedner-one-per-byte"
 
@@ -99,16 +100,22 @@ def head(path: Path, size: int = 65_536) -> str | None:
 
     Returns:
         At most `size` bytes' worth of text without a byte-order mark and with CRLF as LF, or None
-        if the file cannot be read or is no text (NUL bytes).
+        if the file cannot be read or is no text (many NUL bytes).
     """
+    data = bytearray()
     try:
         if not path.is_file():
             return None
         with _opened(path) as stream:
-            data = stream.read(size)
+            while len(data) < size and (chunk := stream.read1(size - len(data))):
+                data += chunk
     except _CORRUPT:
-        return None
-    if b"\0" in data:
+        if not data:
+            return None
+    for mark, encoding in _FOREIGN_MARKS.items():
+        if data.startswith(mark):  # readers will refuse it, but by the right name
+            return data.decode(encoding, errors="replace").replace("\r\n", "\n")
+    if data.count(0) > len(data) * _MAX_NUL_SHARE:
         return None
     text = data.removeprefix(codecs.BOM_UTF8).decode("utf-8", errors="replace")
     return text.replace("\r\n", "\n")
@@ -142,19 +149,21 @@ def read_text(path: Path, log: ProblemLog, *, may_be_empty: bool = False) -> str
     if len(text) > MAX_LINE_CHARACTERS:
         for number, line in enumerate(text.split("\n"), 1):
             if len(line) > MAX_LINE_CHARACTERS:
-                _report_long_line(log, path, number, kept=True)
+                _report_long_line(log, path, number, MAX_LINE_CHARACTERS, kept=True)
     return text
 
 
-def blocks(path: Path, log: ProblemLog) -> Iterator[Block]:
+def blocks(
+    path: Path, log: ProblemLog, *, max_characters: int = MAX_LINE_CHARACTERS
+) -> Iterator[Block]:
     """Stream a file as blocks of whole lines, CRLF as LF; a too long line becomes an empty one.
 
-    The memory taken is a few megabytes, whatever the file.
+    The memory taken is a small multiple of the longest line allowed, whatever the file.
     """
     line, has_crlf = 1, False
-    for data in _line_blocks(path, log):
+    for data in _line_blocks(path, log, max_characters):
         if data is None:
-            _report_long_line(log, path, line)
+            _report_long_line(log, path, line, max_characters)
             yield Block(line, "\n")
             line += 1
             continue
@@ -162,20 +171,22 @@ def blocks(path: Path, log: ProblemLog) -> Iterator[Block]:
         if "\r\n" in text:
             has_crlf = True
             text = text.replace("\r\n", "\n")
-        if len(text) > MAX_LINE_CHARACTERS:
-            text = _without_long_lines(text, line, path, log)
+        if len(text) > max_characters:
+            text = _without_long_lines(text, line, path, log, max_characters)
         yield Block(line, text)
         line += text.count("\n")
     if has_crlf:
         log.remark(REMARK_CRLF)
 
 
-def lines(path: Path, log: ProblemLog) -> Iterator[tuple[int, str]]:
+def lines(
+    path: Path, log: ProblemLog, *, max_characters: int = MAX_LINE_CHARACTERS
+) -> Iterator[tuple[int, str]]:
     """Stream a file line by line: the number, counted from 1, and the line without its end.
 
     A line that is too long is reported and comes as an empty one.
     """
-    for line, text in blocks(path, log):
+    for line, text in blocks(path, log, max_characters=max_characters):
         parts = text.split("\n")
         if not parts[-1]:
             parts.pop()
@@ -190,9 +201,10 @@ def atomic_writer(path: Path) -> Iterator[io.TextIOBase]:
     """
     with durable.writing(path) as raw, _compressing(raw, path) as stream:
         text = io.TextIOWrapper(stream, encoding="utf-8", newline="\n")
-        yield text
-        text.flush()
-        text.detach()
+        try:
+            yield text
+        finally:
+            text.detach()  # flushes, and leaves closing to those who opened
 
 
 @contextmanager
@@ -264,10 +276,10 @@ def _without_mark(first: bytes, log: ProblemLog) -> bytes:
     return first.removeprefix(codecs.BOM_UTF8)
 
 
-def _line_blocks(path: Path, log: ProblemLog) -> Iterator[bytes | None]:
+def _line_blocks(path: Path, log: ProblemLog, max_characters: int) -> Iterator[bytes | None]:
     """Yield bytes of whole lines; None stands for one line beyond any allowed length."""
-    rest, is_skipping = b"", False
-    limit = 4 * MAX_LINE_CHARACTERS  # a character of UTF-8 has at most four bytes
+    rest, is_skipping = bytearray(), False
+    limit = 4 * max_characters  # a character of UTF-8 has at most four bytes
     for chunk in _byte_chunks(path, log, may_be_empty=False):
         if is_skipping:
             end = chunk.find(b"\n")
@@ -276,15 +288,16 @@ def _line_blocks(path: Path, log: ProblemLog) -> Iterator[bytes | None]:
             chunk, is_skipping = chunk[end + 1 :], False
         cut = chunk.rfind(b"\n") + 1
         if cut:
-            yield rest + chunk[:cut]
-            rest = chunk[cut:]
+            rest += chunk[:cut]
+            yield bytes(rest)
+            rest = bytearray(chunk[cut:])
         else:
             rest += chunk
         if len(rest) > limit:
             yield None
-            rest, is_skipping = b"", True
+            rest, is_skipping = bytearray(), True
     if rest:
-        yield rest
+        yield bytes(rest)
 
 
 def _decode(data: bytes, line: int, path: Path, log: ProblemLog) -> str:
@@ -318,17 +331,21 @@ def _decode_line(data: bytes, line: int, path: Path, log: ProblemLog) -> str:
         return data.decode("utf-8", errors=_ONE_PER_BYTE)
 
 
-def _without_long_lines(text: str, first: int, path: Path, log: ProblemLog) -> str:
+def _without_long_lines(
+    text: str, first: int, path: Path, log: ProblemLog, max_characters: int
+) -> str:
     parts = text.split("\n")
     for index, part in enumerate(parts):
-        if len(part) > MAX_LINE_CHARACTERS:
-            _report_long_line(log, path, first + index)
+        if len(part) > max_characters:
+            _report_long_line(log, path, first + index, max_characters)
             parts[index] = ""
     return "\n".join(parts)
 
 
-def _report_long_line(log: ProblemLog, path: Path, line: int, *, kept: bool = False) -> None:
-    limit = f"{MAX_LINE_CHARACTERS:,} characters"
+def _report_long_line(
+    log: ProblemLog, path: Path, line: int, max_characters: int, *, kept: bool = False
+) -> None:
+    limit = f"{max_characters:,} characters"
     _report(
         log, path, "very long line", f"more than {limit}", f"at most {limit}",
         "Break the line, or check that this is the right file.", line=line, kept=kept,

@@ -25,6 +25,7 @@ from fedner.corpus.readers.column_layout import (
     layout_of_file,
     layout_of_head,
 )
+from fedner.corpus.readers.folder import choose
 from fedner.corpus.readers.reader import Declared, Reader, ReadOptions
 from fedner.corpus.schemes import Scheme, SchemeEvidence, canonical, decode, split_tag, validate
 from fedner.corpus.sentence import Entity
@@ -82,22 +83,10 @@ def stream(path: Path, log: ProblemLog, options: ReadOptions) -> Iterator[Docume
 
 
 def _column_files(path: Path, options: ReadOptions, log: ProblemLog) -> list[Path]:
-    if not path.is_dir():
-        return [path]
-    files = files_in(path)
-    chosen = [file for file in files if layout_of_head(file, options) is not None]
-    if not chosen:
-        log.report(
-            Problem(
-                "not a corpus", str(path), None, f"{len(files)} files, none of token columns",
-                "files with one token and its tag a line",
-                "Name the right folder, or say which columns hold token and tag.",
-            )
-        )  # fmt: skip
-    elif left_out := [file.name for file in files if file not in chosen]:
-        shown = ", ".join(left_out[:8]) + (", ..." if len(left_out) > 8 else "")
-        log.remark(f"left out, not token columns: {shown}")
-    return chosen
+    def has_columns(file: Path) -> bool:
+        return layout_of_head(file, options) is not None
+
+    return choose(path, has_columns, log, "token columns")
 
 
 def _scheme_of(path: Path, layout: Layout) -> tuple[Scheme, str]:

@@ -38,13 +38,11 @@ class Declared:
 
     Attributes:
         name: What the corpus calls itself, or None.
-        labels: The entity types that it declares as annotated, or None.
         tag_scheme: The tag scheme of token columns, or None where there are no tags.
         tag_scheme_why: How the scheme was found.
     """
 
     name: str | None = None
-    labels: tuple[str, ...] | None = None
     tag_scheme: str | None = None
     tag_scheme_why: str = ""
 
@@ -67,6 +65,9 @@ class Reader:
         sentences: Where sentences come from unless the user says otherwise.
         declared_labels: Returns the entity types that the input says it annotates, whether or not
             they occur; None where the format has no such place.
+        declared: Says what else the input declares about itself. It reads only the heads of files
+            and raises for wrong options alone.
+        has_unique_ids: Whether ids are unique by construction, so that nobody need remember them.
     """
 
     name: str

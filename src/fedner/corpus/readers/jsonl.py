@@ -1,0 +1,296 @@
+"""fedner's own format: one JSON object a line, a document each, after a header.
+
+    {"fedner": "corpus", "version": 1, "name": "clinic a", "labels": ["ADE", "Drug"]}
+    {"id": "1", "text": "Nausea after aspirin.", "spans": [{"start": 0, "end": 6, "label": "ADE"},
+     {"fragments": [[13, 20]], "label": "Drug"}], "patient": "p1", "source": "a.txt",
+     "segments": [{"start": 0, "end": 21, "tokens": [[0, 6], [7, 12], [13, 20], [20, 21]]}]}
+
+The header declares the labels that were annotated, whether or not they occur; it may be absent, as
+may everything but id and text. Offsets are half-open and count characters (code points).
+"""
+
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import islice, pairwise
+from pathlib import Path
+from typing import Any
+
+from fedner.corpus.document import Document, Fragment, Segment, Span
+from fedner.corpus.files import display_name, files_in, head, lines
+from fedner.corpus.problems import Kind, Problem, ProblemLog
+from fedner.corpus.readers.folder import choose
+from fedner.corpus.readers.reader import Declared, Reader, ReadOptions
+
+VERSION = 1
+MAX_LINE_CHARACTERS = 50_000_000
+"""A document with its tokens stands on one line: lines may be far longer than elsewhere."""
+
+_KEYS = {"id", "text", "spans", "segments", "patient", "source"}
+_HEADER_START = '{"fedner"'
+
+
+class _MalformedError(Exception):
+    """Part of a line that cannot be used.
+
+    Attributes:
+        kind: The sort of problem.
+        found: What stands there.
+        expected: What should.
+    """
+
+    def __init__(self, found: str, expected: str, kind: Kind = "malformed line") -> None:
+        super().__init__(found)
+        self.kind: Kind = kind
+        self.found = found
+        self.expected = expected
+
+
+@dataclass(frozen=True, slots=True)
+class _Place:
+    """Where a line stands, and what its file declares."""
+
+    path: Path
+    line: int
+    source: str
+    labels: frozenset[str] | None
+
+
+def recognise(path: Path) -> str | None:
+    """Say why a file, or some file of a folder, looks like fedner's JSONL."""
+    for file in files_in(path):
+        if (why := _reason(file)) is not None:
+            return why if file == path else f"{file.name}: {why}"
+    return None
+
+
+def declared(path: Path, _options: ReadOptions) -> Declared:
+    """Return the name in the header, if all files agree on one."""
+    names = {header.get("name") for header in _headers(path)}
+    name = names.pop() if len(names) == 1 else None
+    return Declared(name=name if isinstance(name, str) else None)
+
+
+def declared_labels(path: Path) -> tuple[str, ...]:
+    """Return the labels that the headers declare, sorted."""
+    labels = {label for header in _headers(path) for label in _header_labels(header) or ()}
+    return tuple(sorted(labels))
+
+
+def stream(path: Path, log: ProblemLog, _options: ReadOptions) -> Iterator[Document]:
+    """Read a file, or those files of a folder that look like fedner's JSONL."""
+    for file in choose(path, _looks_right, log, "fedner's JSONL"):
+        yield from _documents(file, display_name(file, path), log)
+
+
+def _looks_right(path: Path) -> bool:
+    return _reason(path) is not None
+
+
+def _reason(path: Path) -> str | None:
+    text = (head(path) or "").lstrip()
+    if text.startswith(_HEADER_START) and '"corpus"' in text.partition("\n")[0]:
+        return "the first line is the header of a fedner corpus"
+    if not text.startswith("{"):
+        return None
+    first, end, _ = text.partition("\n")
+    try:
+        record = json.loads(first)
+    except (ValueError, RecursionError):
+        # A document longer than the head that is read: its beginning must do.
+        is_cut = not end and '"id"' in text and '"text"' in text
+        return "the first line begins like a document" if is_cut else None
+    is_document = isinstance(record, dict) and "id" in record and "text" in record
+    return "the first line is a JSON object with id and text" if is_document else None
+
+
+def _headers(path: Path) -> list[dict[str, Any]]:
+    """Return the headers of all files; none at all if some file has none."""
+    headers = []
+    for file in choose(path, _looks_right, ProblemLog(), ""):
+        first = islice(lines(file, ProblemLog(), max_characters=MAX_LINE_CHARACTERS), 1)
+        for _, text in first:
+            try:
+                record = json.loads(text)
+            except (ValueError, RecursionError):
+                return []
+            if not _is_header(record):
+                return []
+            headers.append(record)
+    return headers
+
+
+def _is_header(record: object) -> bool:
+    return isinstance(record, dict) and "fedner" in record
+
+
+def _header_labels(header: dict[str, Any]) -> list[str] | None:
+    labels = header.get("labels")
+    is_right = isinstance(labels, list) and all(isinstance(label, str) for label in labels)
+    return labels if is_right else None
+
+
+def _documents(path: Path, name: str, log: ProblemLog) -> Iterator[Document]:
+    labels: frozenset[str] | None = None
+    for line, text in lines(path, log, max_characters=MAX_LINE_CHARACTERS):
+        if not text.strip():
+            continue
+        place = _Place(path, line, name, labels)
+        try:
+            record = _parse(text)
+            if _is_header(record):
+                labels = _read_header(record, line)
+            else:
+                yield _read_document(record, place, log)
+        except _MalformedError as fault:
+            log.report(_problem(fault, place, "Mend the line; without that it is skipped."))
+
+
+def _parse(text: str) -> dict[str, Any]:
+    try:
+        record = json.loads(text)
+    except json.JSONDecodeError as error:
+        found = f"{error.msg} at character {error.pos + 1}"
+        raise _MalformedError(found, "one JSON object a line") from None
+    except (ValueError, RecursionError) as error:
+        raise _MalformedError(str(error), "one JSON object a line") from None
+    if not isinstance(record, dict):
+        raise _MalformedError(f"JSON of type {_type(record)}", "a JSON object")
+    return record
+
+
+def _read_header(record: dict[str, Any], line: int) -> frozenset[str] | None:
+    if line != 1:
+        raise _MalformedError("a header", "the header on the first line alone")
+    if record["fedner"] != "corpus" or record.get("version") != VERSION:
+        found = f"{json.dumps(record['fedner'])} of version {json.dumps(record.get('version'))}"
+        raise _MalformedError(found[:200], f'"corpus" of version {VERSION}')
+    if "labels" not in record:
+        return None
+    labels = _header_labels(record)
+    if labels is None:
+        raise _MalformedError(f"labels of type {_type(record['labels'])}", "a list of strings")
+    return frozenset(labels)
+
+
+def _read_document(record: dict[str, Any], place: _Place, log: ProblemLog) -> Document:
+    identity = _text_at(record, "id")
+    text = _text_at(record, "text")
+    for key in sorted(record.keys() - _KEYS):
+        log.remark(f'unknown key "{key[:40]}" (ignored)')
+    patient = None if record.get("patient") is None else _text_at(record, "patient")
+    source = place.source if record.get("source") is None else _text_at(record, "source")
+    segments = record.get("segments")
+    if segments is not None:
+        segments = tuple(_read_segment(item, len(text)) for item in _list(segments, "segments"))
+    spans = []
+    for item in _list(record.get("spans", []), "spans"):
+        try:
+            spans.append(_read_span(item, len(text)))
+        except _MalformedError as fault:
+            problem = _problem(fault, place, "Mend the span; without that it is skipped.")
+            log.skip_mention(problem, identity, _label_or_nothing(item))
+        else:
+            _check_label(spans[-1].label, place, log)
+    return Document(identity, text, tuple(spans), segments, patient, source)
+
+
+def _read_span(item: object, length: int) -> Span:
+    if not isinstance(item, dict):
+        raise _MalformedError(f"a span of type {_type(item)}", "a JSON object")
+    label = _text_at(item, "label")
+    if not label:
+        raise _MalformedError("an empty label", "the entity type")
+    pairs = item.get("fragments", [[item.get("start"), item.get("end")]])
+    fragments = tuple(_read_range(pair, length, label) for pair in _list(pairs, "fragments"))
+    if not fragments:
+        raise _MalformedError("no fragments", "at least one [start, end]", "zero-length span")
+    if any(before[1] > after[0] for before, after in pairwise(fragments)):
+        expected = "fragments in text order that do not overlap"
+        raise _MalformedError(f"{label} {pairs}"[:200], expected, "overlapping fragments")
+    return Span(fragments, label)
+
+
+def _read_range(pair: object, length: int, what: str) -> Fragment:
+    """Return a non-empty range within a text of `length` characters."""
+    expected = f"[start, end] with 0 <= start < end <= {length}"
+    if not (isinstance(pair, list) and len(pair) == 2 and all(type(end) is int for end in pair)):
+        raise _MalformedError(f"{what} {pair!r}"[:200], expected)
+    start, end = pair
+    if start == end:
+        raise _MalformedError(f"{what} [{start}, {end}]", expected, "zero-length span")
+    if not 0 <= start < end <= length:
+        raise _MalformedError(f"{what} [{start}, {end}]"[:200], expected, "offset outside the text")
+    return start, end
+
+
+def _read_segment(item: object, length: int) -> Segment:
+    if not isinstance(item, dict):
+        raise _MalformedError(f"a segment of type {_type(item)}", "a JSON object")
+    start, end = item.get("start"), item.get("end")
+    if type(start) is not int or type(end) is not int or not 0 <= start <= end <= length:
+        found = f"segment [{start!r}, {end!r}]"[:200]
+        raise _MalformedError(found, f"0 <= start <= end <= {length}", "offset outside the text")
+    if item.get("tokens") is None:
+        return Segment(start, end)
+    tokens = [_read_range(pair, length, "token") for pair in _list(item["tokens"], "tokens")]
+    bounds = [start, *(bound for token in tokens for bound in token), end]
+    if any(before > after for before, after in pairwise(bounds)):
+        raise _MalformedError("tokens out of order", "tokens in text order within their segment")
+    return Segment(start, end, tuple(t[0] for t in tokens), tuple(t[1] for t in tokens))
+
+
+def _check_label(label: str, place: _Place, log: ProblemLog) -> None:
+    """Report a label that the header does not declare; it is kept all the same."""
+    if place.labels is None or label in place.labels:
+        return
+    found = f'the label "{label[:60]}"'
+    expected = f"one of the header's labels ({', '.join(sorted(place.labels)) or 'none'})"
+    fault = _MalformedError(found, expected, "unknown tag")
+    log.report(_problem(fault, place, "Add it to the header, or mend the span.", kept=True))
+
+
+def _text_at(record: dict[str, Any], key: str) -> str:
+    value = record.get(key)
+    if not isinstance(value, str):
+        found = f"no {key}" if key not in record else f"{key} of type {_type(value)}"
+        raise _MalformedError(found, f"a string as {key}")
+    try:
+        value.encode()
+    except UnicodeEncodeError as error:
+        found = f"half a surrogate pair at character {error.start + 1} of {key}"
+        raise _MalformedError(found, "whole characters") from None
+    return value
+
+
+def _list(value: object, what: str) -> list[Any]:
+    if not isinstance(value, list):
+        raise _MalformedError(f"{what} of type {_type(value)}", "a list")
+    return value
+
+
+def _label_or_nothing(item: object) -> str:
+    label = item.get("label") if isinstance(item, dict) else None
+    return label if isinstance(label, str) else ""
+
+
+def _type(value: object) -> str:
+    names = {dict: "object", list: "list", str: "string", bool: "boolean", type(None): "null"}
+    return names.get(type(value), "number")
+
+
+def _problem(fault: _MalformedError, place: _Place, remedy: str, *, kept: bool = False) -> Problem:
+    return Problem(
+        fault.kind, str(place.path), place.line, fault.found, fault.expected, remedy, kept
+    )
+
+
+READER = Reader(
+    name="jsonl",
+    description="fedner's own JSONL: a document a line",
+    recognise=recognise,
+    stream=stream,
+    sentences="as given",
+    declared_labels=declared_labels,
+    declared=declared,
+)

@@ -1,0 +1,231 @@
+"""`read`: any input that fedner knows, recognised by its content, with all its problems told."""
+
+import difflib
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from fedner.corpus.document import Corpus, Document, labels_of
+from fedner.corpus.files import files_in, head, stem
+from fedner.corpus.problems import Problem, ProblemLog
+from fedner.corpus.readers import READERS
+from fedner.corpus.readers.reader import Declared, Reader, ReadOptions, SentencePolicy
+from fedner.errors import FednerError
+
+AUTO = "auto"
+_MAX_FOLDERS_TRIED = 20
+
+
+@dataclass(frozen=True, slots=True)
+class Recognition:
+    """What an input is taken for.
+
+    Attributes:
+        format: The name of the format in the readers' table.
+        why: What in the input says so.
+        sentences: Where sentences come from unless the user says otherwise.
+        labels: The entity types that user or input declare as annotated, or None.
+        declared: What else the input says about itself.
+    """
+
+    format: str
+    why: str
+    sentences: SentencePolicy
+    labels: tuple[str, ...] | None
+    declared: Declared
+
+    @property
+    def tag_scheme(self) -> str | None:
+        """The tag scheme of token columns; None where there are no tags."""
+        return self.declared.tag_scheme
+
+
+def read(
+    path: Path | str,
+    format: str = AUTO,  # noqa: A002 - the word that every user knows
+    *,
+    lenient: bool = False,
+    options: ReadOptions | None = None,
+    name: str | None = None,
+    log: ProblemLog | None = None,
+) -> Corpus:
+    """Read a whole corpus into memory.
+
+    Args:
+        path: A file or a folder.
+        format: A name of the readers' table, or "auto" to recognise it.
+        lenient: Whether to keep what can be placed and skip the rest, rather than to refuse an
+            input with problems.
+        options: What the reader needs to know beyond the path.
+        name: What to call the corpus; by default what it calls itself, or its file name.
+        log: Where problems and remarks go, for callers who want to show them.
+
+    Raises:
+        InputProblemsError: If the input has problems and `lenient` is not set; it lists them all.
+        FednerError: If there is no such input, or its format is unknown.
+    """
+    path = Path(path)
+    recognition, documents, log = open_corpus(path, format, options, log=log)
+    held = tuple(documents)
+    if not lenient:
+        log.raise_if_any(str(path))
+    labels = recognition.labels
+    if options is None or options.labels is None:
+        labels = tuple(sorted({*(labels or ()), *labels_of(held)}))
+    return Corpus(name or recognition.declared.name or _plain_name(path), labels or (), held)
+
+
+def open_corpus(
+    path: Path,
+    format: str = AUTO,  # noqa: A002
+    options: ReadOptions | None = None,
+    *,
+    log: ProblemLog | None = None,
+) -> tuple[Recognition, Iterator[Document], ProblemLog]:
+    """Return what an input is, its documents as a stream, and the log that fills as they are read.
+
+    Reading is lenient; the caller decides from the log.
+    """
+    options = options or ReadOptions()
+    log = ProblemLog() if log is None else log
+    recognition = recognise(path, format, options)
+    reader = READERS[recognition.format]
+    documents = reader.stream(path, log, options)
+    if not reader.has_unique_ids:
+        documents = _with_unique_ids(documents, log)
+    if options.labels is not None:
+        documents = _with_labels(documents, frozenset(options.labels), log)
+    return recognition, documents, log
+
+
+def recognise(
+    path: Path,
+    format: str = AUTO,  # noqa: A002
+    options: ReadOptions | None = None,
+) -> Recognition:
+    """Say what an input is, and why.
+
+    Raises:
+        FednerError: If there is no such input, or nothing known is recognised in it.
+    """
+    options = options or ReadOptions()
+    if not path.exists():
+        raise FednerError(f"{path}: no such file or folder", _nearest_path(path))
+    if format != AUTO:
+        return _described(_reader_named(format), path, "as given", options)
+    for reader in READERS.values():
+        if (why := reader.recognise(path)) is not None:
+            return _described(reader, path, why, options)
+    if path.is_file() and not (head(path) or "").strip():
+        # Nothing can be seen in it; the reader that its name suggests tells what is wrong.
+        reader = READERS["jsonl" if Path(stem(path)).suffix == ".jsonl" else "columns"]
+        return _described(reader, path, "by its name: no text can be read in it", options)
+    raise FednerError(*_not_recognised(path))
+
+
+def _described(reader: Reader, path: Path, why: str, options: ReadOptions) -> Recognition:
+    labels = options.labels
+    if labels is None and reader.declared_labels is not None:
+        labels = reader.declared_labels(path) or None
+    labels = None if labels is None else tuple(sorted(set(labels)))
+    return Recognition(reader.name, why, reader.sentences, labels, reader.declared(path, options))
+
+
+def _reader_named(format: str) -> Reader:  # noqa: A002
+    if format in READERS:
+        return READERS[format]
+    known = ", ".join([AUTO, *READERS])
+    near = difflib.get_close_matches(format.lower(), READERS, 1, 0.5)
+    hint = f'Did you mean "{near[0]}"?' if near else f"Choose one of {known}."
+    raise FednerError(f'format: found "{format}"; expected one of {known}', hint)
+
+
+def _with_unique_ids(documents: Iterator[Document], log: ProblemLog) -> Iterator[Document]:
+    """Pass on documents; one whose id has been seen is reported and left out."""
+    # Hashes of 64 bits instead of the ids: a third of the memory, and among ten million ids an
+    # accidental match has a chance of about one in three hundred thousand.
+    seen: set[int] = set()
+    for document in documents:
+        key = hash(document.id)
+        if key in seen:
+            log.report(
+                Problem(
+                    "duplicate id", document.source, None, f'"{document.id}" again',
+                    "one document for each id", "Rename or remove one; the first is kept.",
+                )
+            )  # fmt: skip
+            continue
+        seen.add(key)
+        yield document
+
+
+def _with_labels(
+    documents: Iterator[Document], labels: frozenset[str], log: ProblemLog
+) -> Iterator[Document]:
+    """Pass on documents; mentions outside the declared labels are reported and left out."""
+    for document in documents:
+        strange = [span for span in document.spans if span.label not in labels]
+        for span in strange:
+            problem = Problem(
+                "unknown tag", document.source, None,
+                f'the label "{span.label}" in document "{document.id}"',
+                f"one of the declared labels ({', '.join(sorted(labels)) or 'none'})",
+                "Declare it too, or mend the label.",
+            )  # fmt: skip
+            log.skip_mention(problem, document.id, span.label, span.fragments)
+        if strange:
+            kept = tuple(span for span in document.spans if span.label in labels)
+            document = replace(document, spans=kept)
+        yield document
+
+
+# What to say where nothing is recognised.
+
+
+def _plain_name(path: Path) -> str:
+    path = path.resolve()
+    return path.name if path.is_dir() else Path(stem(path)).stem
+
+
+def _nearest_path(path: Path) -> str:
+    try:
+        names = [entry.name for entry in path.parent.iterdir()]
+    except OSError:
+        return "Check the path."
+    near = difflib.get_close_matches(path.name, names, 1)
+    return f"Did you mean {path.parent / near[0]}?" if near else "Check the path."
+
+
+def _not_recognised(path: Path) -> tuple[str, str]:
+    """Return message and hint: what was looked for, and what is there."""
+    looked_for = "; ".join(f"{name} ({row.description})" for name, row in READERS.items())
+    message = f"{path}: no known format; found {_contents(path)}; looked for {looked_for}"
+    for folder in _folders_in(path)[:_MAX_FOLDERS_TRIED]:
+        for reader in READERS.values():
+            if (why := reader.recognise(folder)) is not None:
+                return message, f"{folder} looks like {reader.name} ({why}): name that."
+    return message, "Name the format with --format, or the folder or file that holds the corpus."
+
+
+def _folders_in(path: Path) -> list[Path]:
+    if not path.is_dir():
+        return []
+    try:
+        return sorted(entry for entry in path.iterdir() if entry.is_dir())
+    except OSError:
+        return []
+
+
+def _contents(path: Path) -> str:
+    """Describe in a few words what stands at a path."""
+    if not path.is_dir():
+        text = head(path, 4096)
+        first = (text or "").lstrip().partition("\n")[0]
+        return f'a file that begins "{first[:60]}"' if first else "a file without readable text"
+    suffixes = Counter(file.suffix or "(no suffix)" for file in files_in(path))
+    parts = [f"{count} {suffix}" for suffix, count in suffixes.most_common(6)]
+    num_folders = len(_folders_in(path))
+    if num_folders:
+        parts.append(f"{num_folders} folder{'s' if num_folders > 1 else ''}")
+    return f"a folder with {', '.join(parts) or 'nothing in it'}"
