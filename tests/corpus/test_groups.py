@@ -110,6 +110,11 @@ def test_even_dealing_is_total_and_balanced_to_within_the_largest_group(sizes, n
     assert all(parts) or len(groups) < num_parts
 
 
+def test_even_dealing_weighs_sentences_and_takes_the_largest_groups_first():
+    parts = deal_evenly(groups_with([3, 5, 3, 4, 5]), 2)
+    assert [[len(group) for group in part] for part in parts] == [[5, 4], [5, 3, 3]]
+
+
 @pytest.mark.parametrize("share", [0, 1, -0.1, 1.1, float("nan"), float("inf"), 20])
 def test_shares_outside_the_open_interval_are_refused(share):
     with pytest.raises(FednerError, match=r"found .*; expected a share between 0 and 1"):
