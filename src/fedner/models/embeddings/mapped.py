@@ -141,7 +141,8 @@ def seal(
     table = np.frombuffer(b"".join(digests), dtype=np.uint8).reshape(-1, DIGEST_BYTES)
     np.save(folder / BLOCKS, table, allow_pickle=False)
     files = {}
-    for path in sorted(folder.iterdir()):
+    # A record from a seal that was cut off is written anew below.
+    for path in sorted(path for path in folder.iterdir() if path.name != ABOUT):
         with path.open("rb") as handle:
             digest = (
                 "" if path.name == matrix else hashlib.file_digest(handle, "sha256").hexdigest()
