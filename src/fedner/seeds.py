@@ -6,6 +6,7 @@ entropy.
 """
 
 import hashlib
+import random
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -35,3 +36,12 @@ def seeded(seed: int, *path: PathPart) -> "np.random.Generator":
     import numpy as np
 
     return np.random.default_rng(derive(seed, *path))
+
+
+def seeded_scalars(seed: int, *path: PathPart) -> random.Random:
+    """Return a fresh generator for code that draws one number at a time, as text generators do.
+
+    It is ten times faster there than NumPy's. Only its `random()` is promised to give the same
+    numbers in every version of Python, so callers draw everything from that.
+    """
+    return random.Random(derive(seed, *path))  # noqa: S311 - reproducible by purpose, no secret
