@@ -1,0 +1,5 @@
+"""`python -m fedner`: the command line."""
+
+from fedner.cli import main
+
+main()

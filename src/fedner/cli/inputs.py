@@ -1,0 +1,92 @@
+"""What several commands take: corpora and how they are read, in the words of the command line."""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal
+
+from fedner.corpus.flatten import FlattenPolicy
+from fedner.corpus.readers.reader import ReadOptions
+from fedner.corpus.segment import SentencePolicy
+from fedner.errors import FednerError
+
+if TYPE_CHECKING:
+    from fedner.corpus.document import Corpus
+    from fedner.corpus.prepare import Prepared
+
+CliSentences = Literal["given", "line", "rule"]
+CliUnit = Literal["sentence", "document", "patient"]
+TargetFormat = Literal["jsonl", "columns"]
+
+_SENTENCES: dict[str, SentencePolicy] = {"given": "as given", "line": "line", "rule": "rule"}
+
+
+@dataclass(frozen=True, slots=True)
+class Loaded:
+    """A corpus that a command read, and what was said on the way.
+
+    Attributes:
+        corpus: The documents.
+        format: The format that it was read as.
+        sentences: The sentence policy of that format.
+        remarks: Harmless things worth saying, and what lenient reading kept or skipped.
+    """
+
+    corpus: "Corpus"
+    format: str
+    sentences: SentencePolicy
+    remarks: dict[str, int]
+
+    def prepared(self, sentences: CliSentences | None, flatten: FlattenPolicy) -> "Prepared":
+        """Return the flat sentences that training would see."""
+        from fedner.corpus.prepare import prepare
+
+        return prepare(
+            self.corpus, sentences=sentence_policy(sentences) or self.sentences, flatten=flatten
+        )
+
+
+def sentence_policy(choice: CliSentences | None) -> SentencePolicy | None:
+    """Return the policy that the command line's word stands for."""
+    return None if choice is None else _SENTENCES[choice]
+
+
+def options(scheme: str | None = None, columns: str | None = None) -> ReadOptions:
+    """Return the reading options of `--scheme` and `--columns`."""
+    if columns is None:
+        return ReadOptions(scheme=scheme)
+    try:
+        token, tag = (int(part) for part in columns.split(","))
+    except ValueError:
+        raise FednerError(
+            f"--columns {columns!r} is not two numbers",
+            "Give the token's and the tag's column from 0, e.g. --columns 0,3 or --columns 0,-1.",
+        ) from None
+    return ReadOptions(token_column=token, tag_column=tag, scheme=scheme)
+
+
+def ready_to_write(path: Path, *, overwrite: bool = False) -> Path:
+    """Return `path` with its folder made; what is already there is kept unless asked otherwise."""
+    if path.exists() and not overwrite:
+        raise FednerError(f"{path} is already there", "Choose another name, or add --overwrite.")
+    path.parent.mkdir(parents=True, exist_ok=True)
+    return path
+
+
+def load(
+    path: Path,
+    format: str = "auto",  # noqa: A002 - the option's name
+    *,
+    lenient: bool = False,
+    options: ReadOptions | None = None,
+) -> Loaded:
+    """Read a corpus strictly or leniently, and keep what was said on the way."""
+    from fedner.corpus.problems import ProblemLog
+    from fedner.corpus.reading import read, recognise
+
+    log = ProblemLog()
+    recognition = recognise(path, format, options)
+    corpus = read(path, recognition.format, lenient=lenient, options=options, log=log)
+    remarks = dict(log.remarks)
+    for kind, count in log.counts.items():
+        remarks[f"problem: {kind}"] = count
+    return Loaded(corpus, recognition.format, recognition.sentences, remarks)

@@ -1,0 +1,97 @@
+"""How an inspection looks to people."""
+
+from pathlib import Path
+
+from rich.markup import escape
+from rich.text import Text
+
+from fedner.cli.output import colour_of, console, highlighted, table
+from fedner.corpus.inspection import Inspection, Tally
+
+PROBLEMS_SHOWN = 10
+
+
+def show(path: Path, found: Inspection, *, lenient: bool) -> None:
+    """Print format, counts, mentions, problems, what training would see, and examples."""
+    console.print(
+        f"[bold]{escape(str(path))}[/]: [bold green]{found.recognition.format}[/] "
+        f"({escape(found.recognition.why)})"
+    )
+    console.print(table("What the files declare", ("", ""), _count_rows(found)))
+    labels = sorted(found.total.mentions)
+    counts = sorted(found.total.mentions.items(), key=lambda item: -item[1])
+    rows = [(Text(label, style=colour_of(label, labels)), count) for label, count in counts]
+    if rows:
+        console.print(table("Mentions by type", ("type", "mentions"), rows))
+    if found.files:
+        console.print(table("By file", _FILE_COLUMNS, _file_rows(found.files)))
+    changes = found.changes.rows()
+    if changes:
+        console.print(table("What training would see otherwise", ("change", "count"), changes))
+    if found.log.remarks:
+        console.print(table("Remarks", ("what", "count"), found.log.remarks.items()))
+    _show_problems(found, lenient=lenient)
+    for example in found.examples:
+        console.print(Text(f"{example.document}: ", style="dim"), end="")
+        console.print(highlighted(example.text, example.mentions, labels))
+
+
+_FILE_COLUMNS = ("file", "documents", "sentences", "tokens", "mentions")
+
+
+def _file_rows(files: dict[str, Tally]) -> list[tuple[str, int, int, int, int]]:
+    limit = 20
+    rows = [
+        (
+            name,
+            tally.documents,
+            tally.sentences + tally.document_markers,
+            tally.tokens,
+            tally.mentions.total(),
+        )
+        for name, tally in files.items()
+    ]
+    if len(rows) <= limit:
+        return rows
+    rest = rows[limit:]
+    _, *columns = zip(*rest, strict=True)
+    documents, sentences, tokens, mentions = map(sum, columns)
+    return [*rows[:limit], (f"... {len(rest):,} more", documents, sentences, tokens, mentions)]
+
+
+def _count_rows(found: Inspection) -> list[tuple[str, object]]:
+    total = found.total
+    rows: list[tuple[str, object]] = [
+        ("documents", total.documents),
+        ("sentences", total.sentences + total.document_markers),
+        ("tokens", total.tokens),
+        ("mentions", total.mentions.total()),
+        ("discontinuous", total.discontinuous),
+        ("overlapping", total.overlapping),
+    ]
+    if total.document_markers:
+        rows.insert(2, ("  of them -DOCSTART- lines, not trained on", total.document_markers))
+    if found.recognition.tag_scheme:
+        rows.append(("tag scheme", found.recognition.tag_scheme))
+    return rows
+
+
+def _show_problems(found: Inspection, *, lenient: bool) -> None:
+    log = found.log
+    if not log.total:
+        console.print("[green]no problems[/]")
+        return
+    console.print(table("Problems", ("kind", "count"), log.counts.most_common()))
+    for problem in log.problems[:PROBLEMS_SHOWN]:
+        console.print(Text(f"  {problem}", style="yellow"))
+    if log.total > PROBLEMS_SHOWN:
+        hidden = log.total - PROBLEMS_SHOWN
+        console.print(f"  ... and {hidden:,} more (--json lists the first {log.limit})")
+    kept, skipped = log.kept, log.total - log.kept
+    if lenient:
+        console.print(f"Lenient reading: {kept:,} kept as the offset has it, {skipped:,} skipped.")
+    else:
+        console.print(
+            "convert, split and training refuse this input; with --lenient they would keep "
+            f"{kept:,} and skip {skipped:,}."
+        )

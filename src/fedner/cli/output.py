@@ -1,0 +1,61 @@
+"""How commands speak: tables and colours to people, JSON to machines, errors with their remedy."""
+
+import json
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from fedner.errors import FednerError
+
+console = Console(highlight=False)
+errors = Console(stderr=True, highlight=False)
+
+_COLOURS = ("cyan", "magenta", "green", "yellow", "blue", "red", "bright_cyan", "bright_magenta")
+
+
+def show_json(value: Any) -> None:
+    """Print `value` as JSON on standard output, untouched by colours or line width."""
+    print(json.dumps(value, ensure_ascii=False, indent=2))
+
+
+def show_error(error: FednerError) -> None:
+    """Print an error and its remedy on standard error."""
+    errors.print(Text.assemble(("error: ", "bold red"), error.message))
+    if error.hint:
+        errors.print(Text.assemble(("hint: ", "bold yellow"), error.hint))
+
+
+def table(title: str, columns: Sequence[str], rows: Iterable[Sequence[object]]) -> Table:
+    """Return a table whose first column is text and whose others are numbers, aligned right."""
+    result = Table(title=title, title_justify="left", title_style="bold", header_style="bold")
+    result.show_header = any(columns)
+    for position, column in enumerate(columns):
+        result.add_column(column, justify="left" if position == 0 else "right")
+    for row in rows:
+        result.add_row(*(cell if isinstance(cell, Text) else _cell(cell) for cell in row))
+    return result
+
+
+def _cell(value: object) -> str:
+    return f"{value:,}" if isinstance(value, int) and not isinstance(value, bool) else str(value)
+
+
+def colour_of(label: str, labels: Sequence[str]) -> str:
+    """Return the colour in which a label is shown, the same throughout one output."""
+    return _COLOURS[sorted(labels).index(label) % len(_COLOURS)]
+
+
+def highlighted(text: str, mentions: Iterable[tuple[int, int, str]], labels: Sequence[str]) -> Text:
+    """Return `text` with its mentions coloured and followed by their labels."""
+    result, position = Text(), 0
+    for start, end, label in sorted(mentions):
+        colour = colour_of(label, labels)
+        result.append(text[position:start])
+        result.append(text[start:end], style=f"bold {colour}")
+        result.append(f" [{label}]", style=f"dim {colour}")
+        position = end
+    result.append(text[position:])
+    return result

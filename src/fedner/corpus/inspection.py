@@ -1,0 +1,247 @@
+"""What is in a platform's files, what is wrong with them, and what training would see.
+
+Inspection always finishes: it counts what the files declare, before any flattening, and lists the
+problems. It streams, so that its memory does not grow with the files.
+"""
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import asdict, dataclass, field
+from pathlib import Path, PurePosixPath
+from typing import Any
+
+from fedner.corpus.document import Document, Fragment
+from fedner.corpus.flatten import FlattenPolicy
+from fedner.corpus.prepare import Changes, iterate_prepared
+from fedner.corpus.problems import ProblemLog
+from fedner.corpus.readers.reader import ReadOptions
+from fedner.corpus.reading import Recognition, open_corpus
+from fedner.corpus.segment import SentencePolicy
+from fedner.corpus.sentence import Sentence
+
+# A mention as a file declares it, whether or not it can be placed.
+Declared = tuple[str, tuple[Fragment, ...]]
+
+# Examples are sought among the first documents only: enough to find every common label.
+_DOCUMENTS_SEARCHED = 2_000
+_LONGEST_EXAMPLE = 400
+# Beyond this many files the counts are given by folder.
+_FILES_NAMED = 50
+
+
+@dataclass(frozen=True, slots=True)
+class Example:
+    """A sentence to show.
+
+    Attributes:
+        document: The id of its document.
+        text: Its text.
+        mentions: Start, end and label of its flat mentions, in characters of the text.
+    """
+
+    document: str
+    text: str
+    mentions: tuple[tuple[int, int, str], ...]
+
+
+@dataclass(slots=True)
+class Tally:
+    """What one file declares, or all of them together.
+
+    Attributes:
+        documents: How many documents there are.
+        sentences: How many sentences, under the sentence policy.
+        document_markers: -DOCSTART- lines, which some count as sentences.
+        tokens: How many tokens, as given or by the tokeniser.
+        mentions: Mentions by label, before flattening, those that cannot be placed included.
+        discontinuous: Mentions of more than one fragment.
+        overlapping: Mentions that share a character with another one of the same document.
+    """
+
+    documents: int = 0
+    sentences: int = 0
+    document_markers: int = 0
+    tokens: int = 0
+    mentions: Counter[str] = field(default_factory=Counter)
+    discontinuous: int = 0
+    overlapping: int = 0
+
+    def add_text(self, sentences: Sequence[Sentence]) -> None:
+        """Count the text of one document."""
+        self.documents += 1
+        self.sentences += len(sentences)
+        self.tokens += sum(len(sentence.tokens) for sentence in sentences)
+
+    def add_mentions(self, declared: Sequence[Declared]) -> None:
+        """Count the mentions that one document declares."""
+        if declared:
+            self.mentions.update(label for label, _ in declared)
+            self.discontinuous += sum(len(fragments) > 1 for _, fragments in declared)
+            self.overlapping += num_overlapping([fragments for _, fragments in declared])
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return the counts; `sentences` includes the document markers, as the papers count."""
+        return {
+            "documents": self.documents,
+            "sentences": self.sentences + self.document_markers,
+            "document_markers": self.document_markers,
+            "tokens": self.tokens,
+            "mentions": dict(sorted(self.mentions.items())),
+            "discontinuous": self.discontinuous,
+            "overlapping": self.overlapping,
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class Inspection:
+    """Everything that `fedner data inspect` shows.
+
+    Attributes:
+        recognition: The format and why.
+        total: The counts of the whole input.
+        files: The counts of each file, where there are several.
+        changes: What flattening and tokenising would change before training.
+        log: The problems and remarks.
+        examples: A few sentences.
+    """
+
+    recognition: Recognition
+    total: Tally
+    files: dict[str, Tally]
+    changes: Changes
+    log: ProblemLog
+    examples: tuple[Example, ...]
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return the inspection for `--json`."""
+        return {
+            "format": self.recognition.format,
+            "why": self.recognition.why,
+            "tag_scheme": self.recognition.tag_scheme,
+            **self.total.as_dict(),
+            "skipped_mentions": len(self.log.skipped_mentions),
+            "problems": [asdict(problem) for problem in self.log.problems],
+            "problems_total": self.log.total,
+            "problems_by_kind": dict(self.log.counts),
+            "remarks": dict(self.log.remarks),
+            "for_training": self.changes.counts(),
+            "files": {name: tally.as_dict() for name, tally in self.files.items()},
+        }
+
+
+def inspect(
+    path: Path,
+    format: str = "auto",  # noqa: A002 - the word that users know from `read`
+    *,
+    options: ReadOptions | None = None,
+    sentences: SentencePolicy | None = None,
+    flatten: FlattenPolicy = "longest",
+    num_examples: int = 3,
+) -> Inspection:
+    """Read `path` leniently from end to end and count what is there.
+
+    Args:
+        path: A file or a folder.
+        format: A name of the readers' table, or "auto".
+        options: What the reader needs to know beyond the path.
+        sentences: The sentence policy; None takes the default of the format.
+        flatten: The flattening policy whose effect is shown.
+        num_examples: How many example sentences to collect.
+    """
+    recognition, documents, log = open_corpus(path, format, options or ReadOptions())
+    total, files, changes = Tally(), dict[str, Tally](), Changes()
+    examples: list[Example] = []
+    skipped = _Skipped(log)
+    for document in documents:
+        policy = sentences or recognition.sentences
+        prepared = next(iterate_prepared([document], sentences=policy, flatten=flatten))
+        changes += prepared.changes
+        declared = [(span.label, span.fragments) for span in document.spans]
+        declared += skipped.of(document.id)
+        for tally in (total, files.setdefault(document.source, Tally())):
+            tally.add_text(prepared.sentences)
+            tally.add_mentions(declared)
+        if len(examples) < num_examples and total.documents <= _DOCUMENTS_SEARCHED:
+            examples.extend(_new_examples(document, prepared.sentences, examples))
+    total.document_markers = log.document_markers.total()
+    for source, count in log.document_markers.items():
+        files.setdefault(source, Tally()).document_markers = count
+    for mentions in skipped.without_document():
+        total.add_mentions(mentions)
+    several = _by_folder(files) if len(files) > 1 else {}
+    return Inspection(recognition, total, several, changes, log, tuple(examples[:num_examples]))
+
+
+def num_overlapping(mentions: Sequence[tuple[Fragment, ...]]) -> int:
+    """Count the mentions that share a character with another one, by fragments."""
+    if len(mentions) < 2:
+        return 0
+    pieces = sorted((*piece, owner) for owner, pieces in enumerate(mentions) for piece in pieces)
+    overlapping: set[int] = set()
+    open_pieces: list[tuple[int, int]] = []
+    for start, end, owner in pieces:
+        open_pieces = [piece for piece in open_pieces if piece[0] > start]
+        others = [other for _, other in open_pieces if other != owner]
+        if others:
+            overlapping.update(others, (owner,))
+        open_pieces.append((end, owner))
+    return len(overlapping)
+
+
+@dataclass(slots=True)
+class _Skipped:
+    """The mentions that nothing could place, by document, as the reader reports them.
+
+    A reader reports them before it yields their document, if it yields that at all.
+    """
+
+    log: ProblemLog
+    taken: int = 0
+    waiting: dict[str, list[Declared]] = field(default_factory=dict)
+
+    def of(self, document: str) -> list[Declared]:
+        """Return what was skipped of a document that has just been read."""
+        for owner, label, fragments in self.log.skipped_mentions[self.taken :]:
+            self.waiting.setdefault(owner, []).append((label, fragments))
+        self.taken = len(self.log.skipped_mentions)
+        return self.waiting.pop(document, [])
+
+    def without_document(self) -> Iterator[list[Declared]]:
+        """Yield what is left at the end: mentions of documents that could not be read."""
+        self.of("")
+        yield from self.waiting.values()
+
+
+def _by_folder(files: dict[str, Tally]) -> dict[str, Tally]:
+    """Return the counts by file or, where there are many files, by folder."""
+    if len(files) <= _FILES_NAMED:
+        return files
+    folders: dict[str, Tally] = {}
+    for name, tally in files.items():
+        folder = folders.setdefault(str(PurePosixPath(name).parent), Tally())
+        folder.documents += tally.documents
+        folder.sentences += tally.sentences
+        folder.document_markers += tally.document_markers
+        folder.tokens += tally.tokens
+        folder.mentions += tally.mentions
+        folder.discontinuous += tally.discontinuous
+        folder.overlapping += tally.overlapping
+    return folders if len(folders) > 1 else {}
+
+
+def _new_examples(
+    document: Document, sentences: Iterable[Sentence], known: Sequence[Example]
+) -> Iterator[Example]:
+    """Yield sentences that show a label not shown yet."""
+    shown = {label for example in known for *_, label in example.mentions}
+    for sentence in sentences:
+        labels = {entity.label for entity in sentence.entities}
+        if labels <= shown:
+            continue
+        first, last = sentence.starts[0], sentence.ends[-1]
+        if last - first > _LONGEST_EXAMPLE:
+            continue
+        shown |= labels
+        spans = [sentence.span(entity) for entity in sentence.entities]
+        mentions = tuple((span.start - first, span.end - first, span.label) for span in spans)
+        yield Example(document.id, document.text[first:last], mentions)
