@@ -39,6 +39,11 @@ MAX_SENTENCE_CHARACTERS = 2_000_000
 MAX_DOCUMENT_SENTENCES = 10_000
 """A longer document comes in parts, so that memory stays bounded."""
 
+EMPTY_TOKEN = "\ufffd"
+"""Stands for a token that the file leaves empty."""
+
+REMARK_EMPTY_TOKEN = "empty token (read as U+FFFD)"
+
 _SMALL_BLOCK = 4_096  # characters; an irregular block of that size is read line by line
 _MAX_KNOWN_RUNS = 100_000
 _LONG_RUN = 64
@@ -78,8 +83,13 @@ def declared(path: Path, options: ReadOptions) -> Declared:
 
 def stream(path: Path, log: ProblemLog, options: ReadOptions) -> Iterator[Document]:
     """Read a file, or those files of a folder that look like columns."""
+    names: set[str] = set()
     for file in _column_files(path, options, log):
-        yield from _documents_of(file, display_name(file, path), log, options)
+        name = display_name(file, path)
+        if name in names:  # the same file packed and unpacked: ids must stay unique
+            name = file.name
+        names.add(name)
+        yield from _documents_of(file, name, log, options)
 
 
 def _column_files(path: Path, options: ReadOptions, log: ProblemLog) -> list[Path]:
@@ -170,8 +180,10 @@ def _checked_lines(
         if not row:
             continue
         columns = columns_of(row, layout.separator)
-        if len(columns) == layout.num_columns and all(columns):
-            tokens.append(columns[layout.token])
+        if len(columns) == layout.num_columns and columns[layout.tag]:
+            if not columns[layout.token]:  # its tag still stands, so its place must stay
+                log.remark(REMARK_EMPTY_TOKEN)
+            tokens.append(columns[layout.token] or EMPTY_TOKEN)
             tags.append(columns[layout.tag])
             numbers.append(number)
         else:
@@ -305,7 +317,7 @@ def _report_columns(
     wanted = f"{layout.num_columns} {'tab' if layout.separator == chr(9) else 'blank'}-separated"
     found = f"{len(columns)} columns" if len(columns) != 1 else "1 column"
     if len(columns) == layout.num_columns:
-        found = "an empty column"
+        found = "no tag"
     log.report(
         Problem(
             "wrong column count", str(path), line, found, f"{wanted} columns as in most lines",
