@@ -14,6 +14,7 @@ from typing import Any
 from fedner.scoring import Scores, score_tags
 
 NUM_TOKENS = 1_000_000
+NUM_REPEATS = 3
 LABELS = ("ADE", "Disease", "Dosage", "Drug", "Symptom")
 Tags = list[list[str]]
 Row = tuple[str, float, str]
@@ -53,16 +54,15 @@ def main() -> list[Row]:
     from seqeval.metrics import classification_report, f1_score
 
     gold, predicted = random_tags(NUM_TOKENS, seed=7)
-    scores, ours = _timed(lambda: score_tags(gold, predicted), repeats=5)
+    scores, ours = _timed(lambda: score_tags(gold, predicted))
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # scikit-learn's remarks on numpy are none of ours
-        f1, seqeval_f1 = _timed(lambda: f1_score(gold, predicted), repeats=3)
+        f1, seqeval_f1 = _timed(lambda: f1_score(gold, predicted))
         report, seqeval_report = _timed(
-            lambda: classification_report(gold, predicted, output_dict=True), repeats=1
+            lambda: classification_report(gold, predicted, output_dict=True)
         )
     evaluated, nervaluate_all = _timed(
         lambda: nervaluate.Evaluator(gold, predicted, tags=list(LABELS), loader="list").evaluate(),
-        repeats=1,
     )
     _check_agreement(scores, f1, report, evaluated)
     return [
@@ -76,10 +76,10 @@ def main() -> list[Row]:
     ]
 
 
-def _timed(function: Callable[[], Any], repeats: int) -> tuple[Any, float]:
-    """Return the result and the least seconds of some repeats."""
+def _timed(function: Callable[[], Any]) -> tuple[Any, float]:
+    """Return the result and the least seconds of some repeats, as many for each program."""
     result, best = None, float("inf")
-    for _ in range(repeats):
+    for _ in range(NUM_REPEATS):
         gc.collect()
         start = time.perf_counter()
         result = function()

@@ -123,11 +123,11 @@ def paired_test(
             "Score both taggers on the same sentences or documents, in the same order.",
         )
     one, other = _rows(first), _rows(second)
-    kinds, times, sign = _paired_kinds(one, other)
+    kinds, times, signs = _paired_kinds(one, other)
     width = one.shape[1]
     rng = seeded(seed, "scoring", "paired", "bootstrap")
     sums = _resampled(kinds, times, rng, num_resamples)
-    drawn = sign * (_f1(sums[:, width:]) - _f1(sums[:, :width]))
+    drawn = np.outer(signs, _f1(sums[:, width:]) - _f1(sums[:, :width]))
     low, high = np.quantile(drawn, _tails(confidence)).tolist()
     first_f1, second_f1 = float(_f1(one.sum(axis=0))), float(_f1(other.sum(axis=0)))
     p_value = _randomisation(kinds, times, seed, num_resamples)
@@ -208,8 +208,12 @@ def _resampled(
     )
 
 
-def _paired_kinds(one: "Ints", other: "Ints") -> "tuple[Ints, Ints, int]":
-    """Return the kinds of pairs in an order that does not depend on which tagger comes first."""
+def _paired_kinds(one: "Ints", other: "Ints") -> "tuple[Ints, Ints, tuple[int, ...]]":
+    """Return the kinds of pairs in an order that does not depend on which tagger comes first.
+
+    With them come the signs of the difference: -1 where the taggers stand exchanged, and both where
+    exchanging them gives the very same pairs, so that a difference is as likely as its opposite.
+    """
     import numpy as np
 
     ways = [
@@ -217,9 +221,9 @@ def _paired_kinds(one: "Ints", other: "Ints") -> "tuple[Ints, Ints, int]":
         for pair in ((one, other), (other, one))
     ]
     keys = [np.column_stack(way).tolist() for way in ways]
-    chosen = 0 if keys[0] <= keys[1] else 1
-    kinds, times = ways[chosen]
-    return kinds, times, (1, -1)[chosen]
+    if keys[0] == keys[1]:
+        return *ways[0], (1, -1)
+    return (*ways[0], (1,)) if keys[0] < keys[1] else (*ways[1], (-1,))
 
 
 def _randomisation(kinds: "Ints", times: "Ints", seed: int, num_resamples: int) -> float:
