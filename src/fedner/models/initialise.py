@@ -1,0 +1,57 @@
+"""The first values of a tagger, drawn for each parameter from a stream that its name decides.
+
+Parameters of one name, shape and seed are equal on every platform and machine, whatever else their
+taggers hold. Weights and biases of linear maps, convolutions and LSTMs are uniform within
+1 / sqrt(values that one output reads), as torch has them; the forget gates of LSTMs begin open
+with a bias of 1 (Jozefowicz et al. 2015); characters are uniform with variance 1 / dimension (Ma
+and Hovy 2016); the CRF begins at zero, where all tag sequences that the scheme allows are alike.
+"""
+
+import math
+
+import torch
+from torch import Tensor, nn
+
+from fedner.models.tagger import Tagger
+from fedner.seeds import seeded
+
+# Parameters that begin as their module made them: the word table is that of its public source.
+_LEFT_ALONE = ("embeddings.words.", "decoder.")
+
+
+@torch.no_grad()
+def initialise(tagger: Tagger, seed: int) -> None:
+    """Set the first values of a tagger in place."""
+    for prefix, module in tagger.named_modules():
+        if f"{prefix}.".startswith(_LEFT_ALONE):
+            continue
+        for name, parameter in module.named_parameters(recurse=False):
+            _draw(parameter, _bound(module), seed, f"{prefix}.{name}")
+        if isinstance(module, nn.LSTM):
+            _open_forget_gates(module)
+        if isinstance(module, nn.Embedding) and module.padding_idx is not None:
+            module.weight[module.padding_idx].zero_()
+
+
+def _bound(module: nn.Module) -> float:
+    """Return the largest first value of a layer's parameters."""
+    if isinstance(module, nn.LSTM):
+        return 1.0 / math.sqrt(module.hidden_size)
+    if isinstance(module, nn.Embedding):
+        return math.sqrt(3.0 / module.embedding_dim)
+    if isinstance(module, nn.Linear | nn.Conv1d):
+        return 1.0 / math.sqrt(module.weight[0].numel())
+    raise TypeError(f"no rule for the first values of a {type(module).__name__}")
+
+
+def _draw(parameter: Tensor, bound: float, seed: int, name: str) -> None:
+    values = seeded(seed, "init", name).uniform(-bound, bound, tuple(parameter.shape))
+    parameter.copy_(torch.from_numpy(values))
+
+
+def _open_forget_gates(lstm: nn.LSTM) -> None:
+    hidden = lstm.hidden_size
+    for name, bias in lstm.named_parameters():
+        # torch adds two biases and orders the gates input, forget, cell, output.
+        if name.startswith("bias_"):
+            bias[hidden : 2 * hidden].fill_(1.0 if name.startswith("bias_ih") else 0.0)

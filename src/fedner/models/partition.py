@@ -1,0 +1,90 @@
+"""Which parameters are shared and which are private, by dotted module prefix.
+
+A partition is total and disjoint, and every prefix that a user names must match something: a typo
+that would share a private module, or keep a shared one at home, is an error, not a silent default.
+"""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from torch import Tensor
+
+from fedner.errors import FednerError
+from fedner.tensors import SharedState, State
+
+# From nothing to everything, as in Fig. 4 of Ge et al. 2020. Each names what is shared.
+CUTS: dict[str, tuple[str, ...]] = {
+    "nothing": (),
+    "words": ("embeddings.words",),
+    "embeddings": ("embeddings",),
+    "fedner": ("embeddings", "word_cnn"),
+    "encoder": ("embeddings", "word_cnn", "bilstm"),
+    "everything": ("embeddings", "word_cnn", "bilstm", "emissions", "decoder"),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Partition:
+    """The names of the shared and of the private parameters of one model.
+
+    Made by `partition`, which proves it total and disjoint.
+
+    Attributes:
+        shared: What travels, sorted.
+        private: What never leaves its platform, sorted.
+    """
+
+    shared: tuple[str, ...]
+    private: tuple[str, ...]
+
+    def shared_state(self, state: State) -> SharedState:
+        """Return the shared part of `state`: the only way to make a `SharedState` of a model."""
+        return SharedState({name: state[name] for name in self.shared})
+
+    def private_state(self, state: State) -> dict[str, Tensor]:
+        """Return the private part of `state`."""
+        return {name: state[name] for name in self.private}
+
+
+def lies_under(name: str, prefix: str) -> bool:
+    """Whether `name` is `prefix` or lies in it, by whole dotted parts: "fc1" holds no "fc10"."""
+    return name == prefix or name.startswith(prefix + ".")
+
+
+def partition(names: Iterable[str], shared: str | Sequence[str]) -> Partition:
+    """Split parameter names into what is shared and what is private.
+
+    Args:
+        names: Every trainable parameter of the model.
+        shared: A key of `CUTS`, of which modules that the model lacks or holds frozen are left
+            out; or dotted prefixes of one's own, each of which must match.
+
+    Raises:
+        FednerError: There is no such cut, it shares nothing of this model, or prefixes match
+            nothing: all of them are named.
+    """
+    every = sorted(names)
+    prefixes = _cut(shared) if isinstance(shared, str) else tuple(shared)
+    unmatched = [p for p in prefixes if not any(lies_under(name, p) for name in every)]
+    is_lost = len(unmatched) == len(prefixes) if isinstance(shared, str) else bool(unmatched)
+    if unmatched and is_lost:
+        modules = sorted({name.rsplit(".", 1)[0] for name in every})
+        raise FednerError(
+            f"shared {shared!r}: no trainable parameter lies under {unmatched}",
+            f"What is trained here: {', '.join(modules)}. Share one of them, share 'nothing', or "
+            "train the module in question.",
+        )
+    is_shared = {name for name in every if any(lies_under(name, p) for p in prefixes)}
+    return Partition(
+        tuple(name for name in every if name in is_shared),
+        tuple(name for name in every if name not in is_shared),
+    )
+
+
+def _cut(name: str) -> tuple[str, ...]:
+    if name not in CUTS:
+        raise FednerError(
+            f"no cut {name!r} between shared and private",
+            f"Choose one of {', '.join(CUTS)}, or list the modules to share.",
+        )
+    return CUTS[name]

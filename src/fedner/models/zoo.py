@@ -1,0 +1,221 @@
+"""The models of both papers as short recipes: what is composed, whose paper, which reading is ours.
+
+Sizes are those of Ge et al. 2020 (section 4.1): characters 100, 200 filters of width 3, BiLSTM
+2x200, dropout 0.2. The word dimension is that of the vectors.
+"""
+
+from dataclasses import dataclass, replace
+from typing import Literal
+
+from fedner.errors import FednerError
+from fedner.models.crf import CRF
+from fedner.models.embeddings.characters import CharacterCNN
+from fedner.models.embeddings.words import WordEmbedding
+from fedner.models.features import TagSpace
+from fedner.models.initialise import initialise
+from fedner.models.softmax import SoftmaxDecoder
+from fedner.models.tagger import Embeddings, Tagger, TaggerShape
+
+DecoderKind = Literal["crf", "softmax"]
+
+
+@dataclass(frozen=True, slots=True)
+class Recipe:
+    """What a tagger is composed of.
+
+    Attributes:
+        name: What users call it.
+        paper: Where it comes from.
+        reading: What the papers leave open, and how it is read here.
+        characters: Whether words carry a character CNN.
+        context: Whether precomputed context features are joined to each word.
+        widths: The widths of the word CNN; empty for none.
+        lstm_layers: Stacked BiLSTM layers; 0 for none.
+        decoder: A CRF, or a softmax for each token.
+        split: The default cut between shared and private, a key of `partition.CUTS`.
+        character_dimension: Size of a character embedding.
+        character_filters: Filters of the character CNN, of width 3.
+        filters: Filters of the word CNN for each width.
+        hidden: Units of each direction of the BiLSTM.
+        dropout: After embeddings, word CNN and BiLSTM.
+    """
+
+    name: str
+    paper: str
+    reading: str
+    characters: bool = False
+    context: bool = False
+    widths: tuple[int, ...] = ()
+    lstm_layers: int = 1
+    decoder: DecoderKind = "crf"
+    split: str = "fedner"
+    character_dimension: int = 100
+    character_filters: int = 200
+    filters: int = 200
+    hidden: int = 200
+    dropout: float = 0.2
+
+    @property
+    def composition(self) -> str:
+        """The parts in one line."""
+        words = "words" + (" + char CNN" if self.characters else "")
+        words += " + context" if self.context else ""
+        parts = [words]
+        if len(self.widths) == 1:
+            parts.append("word CNN")
+        elif self.widths:
+            parts.append(f"word CNNs of widths {', '.join(map(str, self.widths))}")
+        if self.lstm_layers:
+            parts.append(
+                "BiLSTM" if self.lstm_layers == 1 else f"{self.lstm_layers} stacked BiLSTMs"
+            )
+        parts.append("CRF" if self.decoder == "crf" else "softmax")
+        return " -> ".join(parts)
+
+
+_DROPOUT = "Dropout 0.2 after the embeddings, the word CNN and the BiLSTM."
+
+_RECIPES = (
+    Recipe(
+        name="CNN-CRF",
+        paper="Collobert et al. 2011, as a baseline of Ge et al. 2020",
+        reading=f"One convolution of width 3 with ReLU; word vectors frozen. {_DROPOUT}",
+        widths=(3,),
+        lstm_layers=0,
+    ),
+    Recipe(
+        name="LSTM-CRF",
+        paper="Habibi et al. 2017, as a baseline of Ge et al. 2020",
+        reading=f"No characters, as Ge et al. describe it; word vectors frozen. {_DROPOUT}",
+        split="encoder",
+    ),
+    Recipe(
+        name="GRAM-CNN",
+        paper="Zhu et al. 2017, as a baseline of Ge et al. 2020",
+        reading="Word CNNs of widths 1, 3 and 5 side by side, 200 filters each; no LSTM. "
+        + _DROPOUT,
+        characters=True,
+        widths=(1, 3, 5),
+        lstm_layers=0,
+    ),
+    Recipe(
+        name="CNN-LSTM-CRF",
+        paper="Ma and Hovy 2016, as a baseline of Ge et al. 2020",
+        reading=f"One BiLSTM layer; word vectors frozen. {_DROPOUT}",
+        characters=True,
+        split="embeddings",
+    ),
+    Recipe(
+        name="S-LSTM-CRF",
+        paper="Lample et al. 2016, as Ge et al. 2020 read it: a stacked BiLSTM",
+        reading=f"Two BiLSTM layers, dropout between them; no characters. {_DROPOUT}",
+        lstm_layers=2,
+        split="encoder",
+    ),
+    Recipe(
+        name="CNN-CLSTM-CRF",
+        paper="Shen et al. 2017, as a baseline of Ge et al. 2020",
+        reading=f"One word CNN of width 3 with ReLU under one BiLSTM. {_DROPOUT}",
+        characters=True,
+        widths=(3,),
+    ),
+    Recipe(
+        name="ELMoNER",
+        paper="Ge et al. 2020, section 3.1: also the model of FedNER",
+        reading="The context features are precomputed and frozen (the paper does not say); one "
+        f"word CNN of width 3 with ReLU under one BiLSTM. {_DROPOUT}",
+        characters=True,
+        context=True,
+        widths=(3,),
+    ),
+    Recipe(
+        name="BI-LSTM-TDDL",
+        paper="Jana and Biemann 2021: BiLSTM with a softmax for each token",
+        reading="The hidden size is not stated: 2x200; word vectors frozen. " + _DROPOUT,
+        decoder="softmax",
+        split="everything",
+    ),
+    Recipe(
+        name="BI-LSTM-CRF",
+        paper="Jana and Biemann 2021",
+        reading="The hidden size is not stated: 2x200; word vectors frozen. " + _DROPOUT,
+        split="everything",
+    ),
+)
+
+RECIPES: dict[str, Recipe] = {recipe.name: recipe for recipe in _RECIPES}
+
+
+def resized(recipe: Recipe, *, hidden: int, filters: int, character_filters: int) -> Recipe:
+    """Return the recipe with other sizes: for demonstrations and tests on small machines."""
+    return replace(recipe, hidden=hidden, filters=filters, character_filters=character_filters)
+
+
+def recipe_named(name: str) -> Recipe:
+    """Return a recipe of the zoo, whatever the case of its name.
+
+    Raises:
+        FednerError: There is none of that name.
+    """
+    for recipe in RECIPES.values():
+        if recipe.name.lower() == name.lower():
+            return recipe
+    raise FednerError(f"no recipe {name!r}", f"The recipes are {', '.join(RECIPES)}.")
+
+
+def build_tagger(
+    recipe: Recipe,
+    words: WordEmbedding,
+    space: TagSpace,
+    context_dimension: int = 0,
+    seed: int = 0,
+    *,
+    constrained: bool = True,
+) -> Tagger:
+    """Return a fresh tagger.
+
+    Every parameter is drawn from a stream that its name and the seed decide, so platforms begin
+    with equal shared parameters whatever their tag sets are.
+
+    Args:
+        recipe: What it is composed of.
+        words: The word embedding, frozen or trained; taggers may share a frozen one.
+        space: The tags of the platform.
+        context_dimension: Features in the context slot; 0 for recipes without one.
+        seed: Names the initial values.
+        constrained: Whether the CRF knows the steps that the scheme forbids.
+
+    Raises:
+        FednerError: The recipe and the context features do not fit each other.
+    """
+    if recipe.context != bool(context_dimension):
+        wanted = "needs context features" if recipe.context else "has no context slot"
+        raise FednerError(
+            f"recipe {recipe.name} {wanted}, but the context dimension is {context_dimension}",
+            "Give the dimension of the features, or take a recipe that fits.",
+        )
+    characters = None
+    if recipe.characters:
+        characters = CharacterCNN(recipe.character_dimension, recipe.character_filters)
+    embeddings = Embeddings(words, characters, context_dimension, recipe.dropout)
+    num_tags = len(space.tags)
+    decoder: CRF | SoftmaxDecoder = SoftmaxDecoder(num_tags)
+    if recipe.decoder == "crf":
+        decoder = CRF(num_tags, space.transitions if constrained else None)
+    shape = TaggerShape(
+        recipe.widths, recipe.filters, recipe.lstm_layers, recipe.hidden, recipe.dropout
+    )
+    tagger = Tagger(embeddings, shape, decoder)
+    initialise(tagger, seed)
+    return tagger
+
+
+def parameter_counts(tagger: Tagger) -> dict[str, int]:
+    """Return how many numbers each module trains, by the names that partitions go by."""
+    counts: dict[str, int] = {}
+    for name, parameter in tagger.named_parameters():
+        if parameter.requires_grad:
+            parts = name.split(".")
+            module = ".".join(parts[:2]) if parts[0] == "embeddings" else parts[0]
+            counts[module] = counts.get(module, 0) + parameter.numel()
+    return counts

@@ -1,0 +1,309 @@
+"""One platform's training: the only loop that changes a tagger's weights in place.
+
+Every random choice comes from a stream named by seed, epoch and step, so a run that is resumed at
+the end of any epoch goes on bit for bit (same machine, torch and thread count).
+"""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from fedner.corpus.schemes import decode
+from fedner.corpus.sentence import Entity, Sentence
+from fedner.errors import FednerError
+from fedner.models.features import Batch, EncodedCorpus, TagSpace, collate
+from fedner.models.tagger import Tagger
+from fedner.optimisers import Optimiser, OptimiserSettings
+from fedner.scoring import Scores, score
+from fedner.seeds import derive, seeded
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+BATCHES_PER_BUCKET = 20
+EVALUATION_TOKENS = 8_192
+
+
+@dataclass(frozen=True, slots=True)
+class TrainingSettings:
+    """How one platform trains.
+
+    Attributes:
+        epochs: How many epochs at most.
+        batch: Sentences in a batch.
+        optimiser: Adam or SGD and their rates.
+        clip: The largest norm of a batch's gradient, or None.
+        patience: Stop after this many epochs without a better score on the held-out part, and keep
+            the best weights; None trains all epochs.
+        mixed_precision: bfloat16 products on a GPU; ignored on the CPU.
+    """
+
+    epochs: int = 15
+    batch: int = 64
+    optimiser: OptimiserSettings = field(default_factory=OptimiserSettings)
+    clip: float | None = 5.0
+    patience: int | None = None
+    mixed_precision: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class EpochRecord:
+    """A point of the learning curve.
+
+    Attributes:
+        epoch: Counted from 1.
+        loss: The mean negative log-likelihood of a training sentence.
+        strict_f1: On the held-out part of the training data, or None without one.
+    """
+
+    epoch: int
+    loss: float
+    strict_f1: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class TrainingState:
+    """Where a training run stands after an epoch: all that is needed to go on.
+
+    Attributes:
+        weights: The trainable weights.
+        optimiser: The optimiser's named state.
+        curve: The learning curve so far.
+        best: The weights of the best epoch, where there is a held-out part.
+    """
+
+    weights: Mapping[str, Tensor]
+    optimiser: Mapping[str, Tensor]
+    curve: tuple[EpochRecord, ...] = ()
+    best: Mapping[str, Tensor] = field(default_factory=dict)
+
+    @property
+    def best_epoch(self) -> int:
+        """The epoch with the best held-out score, the earliest of equals; 0 where there is none."""
+        scored = [
+            (record.strict_f1, -record.epoch)
+            for record in self.curve
+            if record.strict_f1 is not None
+        ]
+        return -max(scored)[1] if scored else 0
+
+
+def trainable(tagger: Tagger) -> dict[str, Tensor]:
+    """Return the weights that training changes, by name."""
+    return {name: weight for name, weight in tagger.named_parameters() if weight.requires_grad}
+
+
+def bucketed_batches(
+    lengths: "NDArray[np.int64]", batch: int, seed: int, epoch: int
+) -> list["NDArray[np.int64]"]:
+    """Return the batches of one epoch: a fresh permutation, sentences of like length together.
+
+    The permutation is cut into buckets of `BATCHES_PER_BUCKET` batches, each bucket is sorted by
+    length and cut into batches, and the batches are shuffled: little padding, and no order of
+    lengths for the optimiser to follow. Sentences of no tokens are left out.
+    """
+    generator = seeded(seed, "batches", epoch)
+    order = generator.permutation(np.flatnonzero(lengths))
+    batches = []
+    for start in range(0, len(order), batch * BATCHES_PER_BUCKET):
+        bucket = order[start : start + batch * BATCHES_PER_BUCKET]
+        bucket = bucket[np.argsort(lengths[bucket], kind="stable")]
+        batches += [bucket[first : first + batch] for first in range(0, len(bucket), batch)]
+    return [batches[position] for position in generator.permutation(len(batches))]
+
+
+def seed_dropout(seed: int, *path: str | int) -> None:
+    """Start torch's generators on the stream that `path` names: dropout draws from nothing else."""
+    torch.manual_seed(derive(seed, "dropout", *path))
+
+
+def gradients(
+    tagger: Tagger, batch: Batch, *, mixed_precision: bool = False
+) -> tuple[Tensor, dict[str, Tensor]]:
+    """Return the mean loss of the batch and its gradient by parameter name."""
+    weights = trainable(tagger)
+    with _autocast(batch.mask_BL.device, mixed_precision):
+        loss = tagger.losses(batch).mean()
+    computed = torch.autograd.grad(loss, list(weights.values()))
+    return loss.detach(), dict(zip(weights, computed, strict=True))
+
+
+def _autocast(device: torch.device, wanted: bool) -> AbstractContextManager[object]:
+    if wanted and device.type == "cuda":
+        return torch.autocast("cuda", torch.bfloat16)
+    return nullcontext()
+
+
+def clip_by_norm(gradient: Mapping[str, Tensor], bound: float | None) -> dict[str, Tensor]:
+    """Return the gradient, scaled down where its norm is above `bound`, without a device wait."""
+    if bound is None or not gradient:
+        return dict(gradient)
+    norms = torch._foreach_norm(list(gradient.values()))
+    factor = (bound / (torch.linalg.vector_norm(torch.stack(norms)) + 1e-6)).clamp(max=1.0)
+    scaled = torch._foreach_mul(list(gradient.values()), factor)
+    return dict(zip(gradient, scaled, strict=True))
+
+
+def train(
+    tagger: Tagger,
+    corpus: EncodedCorpus,
+    settings: TrainingSettings,
+    seed: int,
+    *,
+    held_out: "Evaluation | None" = None,
+    resume: TrainingState | None = None,
+    after_epoch: Callable[[TrainingState], None] | None = None,
+) -> TrainingState:
+    """Train a tagger in place on one platform's sentences.
+
+    Args:
+        tagger: The tagger; ends with the best weights where there is a held-out part and patience.
+        corpus: The training sentences.
+        settings: Epochs, batch, optimiser.
+        seed: Names every random stream of the run.
+        held_out: A part of the *training* data to score after each epoch; never the test part.
+        resume: A state that an earlier call handed to `after_epoch`.
+        after_epoch: Called with the state after each epoch: for progress and for checkpoints.
+
+    Returns:
+        The state after the last epoch.
+    """
+    if not int(corpus.lengths.sum()):
+        raise FednerError("there is no token to train on", "Check the platform's data and split.")
+    if settings.patience is not None and held_out is None:
+        raise FednerError(
+            f"patience = {settings.patience} needs a held-out part of the training data",
+            "Hold out a tenth of the training part, or set patience to none.",
+        )
+    weights = trainable(tagger)
+    optimiser = Optimiser(settings.optimiser)
+    state = TrainingState({}, {})
+    if resume is not None:
+        load(tagger, resume.weights)
+        optimiser, state = Optimiser.restored(settings.optimiser, resume.optimiser), resume
+    for epoch in range(len(state.curve) + 1, settings.epochs + 1):
+        if _has_stopped(state, settings):
+            break
+        loss = _train_epoch(tagger, corpus, settings, optimiser, seed, epoch)
+        f1 = None if held_out is None else held_out.scores(tagger).strict_micro.f1
+        curve = (*state.curve, EpochRecord(epoch, loss, f1))
+        state = TrainingState(snapshot(weights), optimiser.state(), curve, state.best)
+        if state.best_epoch == epoch:
+            state = replace(state, best=state.weights)
+        if after_epoch is not None:
+            after_epoch(state)
+    if settings.patience is not None and state.best:
+        load(tagger, state.best)
+    return state
+
+
+def _has_stopped(state: TrainingState, settings: TrainingSettings) -> bool:
+    return (
+        settings.patience is not None
+        and bool(state.curve)
+        and len(state.curve) - state.best_epoch >= settings.patience
+    )
+
+
+def _train_epoch(
+    tagger: Tagger,
+    corpus: EncodedCorpus,
+    settings: TrainingSettings,
+    optimiser: Optimiser,
+    seed: int,
+    epoch: int,
+) -> float:
+    tagger.train()
+    weights = trainable(tagger)
+    total = torch.zeros((), device=corpus.device)
+    num_sentences = 0
+    for step, chosen in enumerate(bucketed_batches(corpus.lengths, settings.batch, seed, epoch)):
+        seed_dropout(seed, epoch, step)
+        loss, gradient = gradients(
+            tagger, collate(corpus, chosen), mixed_precision=settings.mixed_precision
+        )
+        optimiser.step(weights, clip_by_norm(gradient, settings.clip))
+        total += loss * len(chosen)
+        num_sentences += len(chosen)
+    return float(total) / num_sentences
+
+
+@torch.no_grad()
+def load(tagger: Tagger, weights: Mapping[str, Tensor]) -> None:
+    """Copy named weights into the tagger; names and shapes must be its own."""
+    own = dict(tagger.named_parameters())
+    for name, tensor in weights.items():
+        if name not in own or own[name].shape != tensor.shape:
+            found = tuple(tensor.shape)
+            expected = tuple(own[name].shape) if name in own else "no such parameter"
+            raise FednerError(
+                f"weight {name!r} has shape {found}, the tagger has {expected}",
+                "Load the weights into the recipe and the tag set that they were trained with.",
+            )
+        own[name].copy_(tensor)
+
+
+def snapshot(weights: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    """Return a copy of the weights."""
+    return {name: weight.detach().clone() for name, weight in weights.items()}
+
+
+def evaluation_batches(lengths: "NDArray[np.int64]") -> Iterator["NDArray[np.int64]"]:
+    """Yield batches of sentences of falling length, about `EVALUATION_TOKENS` tokens each."""
+    order = np.argsort(-lengths, kind="stable")
+    order = order[lengths[order] > 0]
+    start = 0
+    while start < len(order):
+        size = max(1, EVALUATION_TOKENS // int(lengths[order[start]]))
+        yield order[start : start + size]
+        start += size
+
+
+def predict_tags(tagger: Tagger, corpus: EncodedCorpus) -> list["NDArray[np.int64]"]:
+    """Return the best tags of every sentence, in the order of the corpus."""
+    tagger.eval()
+    result: list[NDArray[np.int64]] = [np.zeros(0, dtype=np.int64)] * len(corpus)
+    for chosen in evaluation_batches(corpus.lengths):
+        batch = collate(corpus, chosen)
+        tags_BL = tagger.best_tags(batch).cpu().numpy()
+        for row, sentence in enumerate(batch.sentences):
+            result[sentence] = tags_BL[row, : corpus.lengths[sentence]]
+    return result
+
+
+@dataclass(frozen=True, slots=True)
+class Evaluation:
+    """Sentences to score a tagger on.
+
+    Attributes:
+        corpus: The sentences, encoded.
+        sentences: The same sentences with their gold entities.
+        space: The platform's tags.
+    """
+
+    corpus: EncodedCorpus
+    sentences: Sequence[Sentence]
+    space: TagSpace
+
+    def predictions(self, tagger: Tagger) -> list[list[Entity]]:
+        """Return the entities that the tagger finds in each sentence."""
+        names = np.asarray(self.space.tags, dtype=object)
+        return [
+            decode(names[tags].tolist(), self.space.scheme)
+            for tags in predict_tags(tagger, self.corpus)
+        ]
+
+    def scores(self, tagger: Tagger) -> Scores:
+        """Score the tagger against the gold entities."""
+        gold = [sentence.entities for sentence in self.sentences]
+        return score(
+            gold,
+            self.predictions(tagger),
+            labels=self.space.labels,
+            lengths=self.corpus.lengths.tolist(),
+        )
