@@ -505,3 +505,26 @@ def test_tags_that_do_not_fit_are_refused() -> None:
         CRF(5, BIOES)
     with pytest.raises(FednerError, match="at least 1"):
         CRF(0)
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
+@pytest.mark.parametrize("transitions", [None, BIOES])
+def test_an_accelerator_gives_the_same(transitions: Transitions | None) -> None:
+    here = random_crf(9, transitions)
+    there = random_crf(9, transitions).cuda()
+    emissions, lengths = 3.0 * randn(6, 70, 9), torch.tensor([4, 70, 0, 17, 33, 1])
+    tags, score = here.viterbi(emissions, lengths)
+    allowed = torch.nn.functional.one_hot(tags, 9).bool() | (randn(6, 70, 9) > 0)
+    results = []
+    for crf, device in ((here, "cpu"), (there, "cuda")):
+        x = emissions.to(device, copy=True).requires_grad_()
+        values = crf.log_likelihood(x, tags.to(device), lengths)
+        partial = crf.partial_log_likelihood(x, allowed.to(device), lengths.to(device))
+        (values + 0.5 * partial + 0.1 * crf.log_partition(x, lengths)).sum().backward()
+        gradients = [x.grad, *(parameter.grad for parameter in crf.parameters())]
+        results.append([values, partial, crf.marginals(x, lengths), *gradients])
+    for a, b in zip(*results, strict=True):
+        torch.testing.assert_close(a, b.cpu(), rtol=1e-5, atol=1e-5)
+    best, best_score = there.viterbi(emissions.cuda(), lengths.cuda())
+    assert torch.equal(best.cpu(), tags)
+    torch.testing.assert_close(best_score.cpu(), score)

@@ -157,7 +157,9 @@ class CRF(nn.Module):
                 f"{tuple(emissions_BLK.shape)}"
             )
         chain = self._chain(emissions_BLK, lengths_B)
-        within_BLK = chain.emissions_BLK.masked_fill(~allowed_BLK, -torch.inf)
+        within_BLK = chain.emissions_BLK.masked_fill(
+            ~allowed_BLK.to(chain.emissions_BLK.device), -torch.inf
+        )
         # One batch for both sums: the cost is in the tokens that follow each other, not the rows.
         both = _posterior(
             chain._replace(

@@ -73,11 +73,9 @@ def path_score(chain: Chain, tags_BL: Tensor, mask_BL: Tensor) -> Tensor:
     if tags_BL.shape[1] == 0:
         return emissions_BLK.new_zeros(len(tags_BL), dtype=torch.float64)
     score_BL = emissions_BLK.gather(2, tags_BL[..., None]).squeeze(2).double()
-    previous_BL, next_BL = tags_BL[:, :-1], tags_BL[:, 1:]
-    steps_BL = transitions_KK.reshape(-1)[previous_BL * len(start_K) + next_BL]
-    score_BL[:, 1:] += steps_BL
+    score_BL[:, 1:] += transitions_KK.take(tags_BL[:, :-1] * len(start_K) + tags_BL[:, 1:])
     last_B = tags_BL.gather(1, (lengths_B - 1).clamp_min(0)[:, None]).squeeze(1)
-    score_BL[:, 0] += start_K[tags_BL[:, 0]] + end_K[last_B]
+    score_BL[:, 0] += start_K.take(tags_BL[:, 0]) + end_K.take(last_B)
     return score_BL.masked_fill_(~mask_BL, 0.0).sum(1)
 
 

@@ -11,6 +11,7 @@ Sentences are sorted by length and stored time first: those that go on are alway
 Shapes: B sentences (sorted, longest first), L tokens of the longest, K tags.
 """
 
+import math
 from typing import NamedTuple
 
 import numpy as np
@@ -22,8 +23,8 @@ from fedner.models.crf_chain import Chain, Posterior, with_exact_rows
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
 
-_TINY = 1e-70  # three of them multiplied, and divided by the largest scale, are no underflow
-_WIDE = 160.0  # the widest range of scores whose exponentials are all above _TINY
+_TINY = 1e-90  # three of them multiplied, and divided by the largest scale, are no underflow
+_WIDE = 200.0  # the widest range of scores whose exponentials are all above _TINY
 _DRIFT = 80.0  # how far, in nats, numbers may drift before they are rescaled
 _LONGEST_STRETCH = 16  # tokens between two rescalings
 
@@ -121,11 +122,28 @@ def _time_first(chain: Chain, layout: _Sorted) -> Floats:
 
 def _lattice(chain: Chain, layout: _Sorted) -> _Lattice:
     """Return the shifted probabilities of a batch."""
+    emissions_LBK, shift_B, spread, is_exact_B = _shifted_emissions(chain, layout)
+    start_K, start_peak, start_range = _shifted(chain.start_K)
+    end_K, end_peak, end_range = _shifted(chain.end_K)
+    transitions_KK, step_peak, step_range = _shifted(chain.transitions_KK)
+    shift_B += start_peak + end_peak + step_peak * (layout.lengths_B - 1)
+    widest = max(start_range, end_range, step_range)
+    is_exact_B &= widest <= _WIDE
+    drift = spread + widest + math.log(len(start_K)) + 1.0  # at most, in nats a token
+    stretch = int(min(max(_DRIFT / drift, 1.0), _LONGEST_STRETCH))
+    return _Lattice(emissions_LBK, start_K, end_K, transitions_KK, shift_B, is_exact_B, stretch)
+
+
+def _shifted_emissions(
+    chain: Chain, layout: _Sorted
+) -> tuple[Floats, Floats, float, npt.NDArray[np.bool_]]:
+    """Return exp(emissions - peaks), the sums of the peaks, the range, and who fits into it."""
     emissions_LBK = _time_first(chain, layout)
     shift_B: Floats = np.zeros(len(layout.rows_B))
-    top, bottom = float(emissions_LBK.max()), float(emissions_LBK.min())
     is_exact_B = np.ones(len(layout.rows_B), np.bool_)
-    if top - bottom <= _WIDE:
+    top = float(emissions_LBK.max())
+    spread = top - float(emissions_LBK.min())
+    if spread <= _WIDE:  # the usual case: one peak for all spares a maximum for every token
         emissions_LBK -= top
         shift_B += layout.lengths_B * top
     else:
@@ -133,21 +151,11 @@ def _lattice(chain: Chain, layout: _Sorted) -> _Lattice:
         peaks_LB[np.isneginf(peaks_LB)] = 0.0
         shift_B += peaks_LB.sum(0)
         emissions_LBK -= peaks_LB[..., None]
-        bottom = float(emissions_LBK.min(where=emissions_LBK > -np.inf, initial=0.0))
-        top = 0.0
-        if bottom < -_WIDE:
-            too_small_LBK = (emissions_LBK < -_WIDE) & (emissions_LBK > -np.inf)
-            is_exact_B &= ~too_small_LBK.any((0, 2))
-    np.exp(emissions_LBK, out=emissions_LBK)
-    start_K, start_peak, start_range = _shifted(chain.start_K)
-    end_K, end_peak, end_range = _shifted(chain.end_K)
-    transitions_KK, step_peak, step_range = _shifted(chain.transitions_KK)
-    shift_B += start_peak + end_peak + step_peak * (layout.lengths_B - 1)
-    widest = max(start_range, end_range, step_range)
-    is_exact_B &= widest <= _WIDE
-    drift = top - bottom + widest + np.log(len(start_K)) + 1.0  # at most, in nats a token
-    stretch = int(np.clip(_DRIFT / drift, 1, _LONGEST_STRETCH))
-    return _Lattice(emissions_LBK, start_K, end_K, transitions_KK, shift_B, is_exact_B, stretch)
+        is_possible_LBK = emissions_LBK > -np.inf
+        spread = -float(emissions_LBK.min(where=is_possible_LBK, initial=0.0))
+        if spread > _WIDE:
+            is_exact_B &= ~(is_possible_LBK & (emissions_LBK < -_WIDE)).any((0, 2))
+    return np.exp(emissions_LBK, out=emissions_LBK), shift_B, spread, is_exact_B
 
 
 def _shifted(scores: torch.Tensor) -> tuple[Floats, float, float]:
@@ -156,11 +164,10 @@ def _shifted(scores: torch.Tensor) -> tuple[Floats, float, float]:
     peak = float(values.max())
     if peak == -np.inf:
         return np.zeros(values.shape), 0.0, 0.0
-    return (
-        np.exp(values - peak),
-        peak,
-        peak - float(values.min(where=values > -np.inf, initial=peak)),
-    )
+    lowest = float(values.min())
+    if lowest == -np.inf:
+        lowest = float(values.min(where=values > -np.inf, initial=peak))
+    return np.exp(values - peak), peak, peak - lowest
 
 
 def _forward(lattice: _Lattice, layout: _Sorted) -> tuple[Floats, Floats]:
@@ -278,14 +285,12 @@ def _best_prefixes(chain: Chain, layout: _Sorted) -> Floats:
     transitions_KK1 = chain.transitions_KK.double().numpy()[:, :, None]
     best_LKB = emissions_LKB
     best_LKB[:1] += chain.start_K.double().numpy()[:, None]
-    room_KKB = np.empty((num_tags, num_tags, num_rows))
-    reached_KB = np.empty((num_tags, num_rows))
+    room = np.empty(num_tags * num_tags * num_rows)
     for t in range(1, num_tokens):
         active = layout.active_L[t]
-        steps_KKB, into_KB = room_KKB[:, :, :active], reached_KB[:, :active]
+        steps_KKB = room[: num_tags * num_tags * active].reshape(num_tags, num_tags, active)
         np.add(best_LKB[t - 1, :, None, :active], transitions_KK1, out=steps_KKB)
-        np.maximum.reduce(steps_KKB, axis=0, out=into_KB)
-        best_LKB[t, :, :active] += into_KB
+        best_LKB[t, :, :active] += np.maximum.reduce(steps_KKB, axis=0)
     return np.ascontiguousarray(best_LKB.transpose(0, 2, 1))
 
 
