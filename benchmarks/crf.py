@@ -17,6 +17,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from fedner.models import crf_kernels, crf_scan
 from fedner.models.crf import CRF
 
 Row = tuple[str, float, str]
@@ -150,10 +151,28 @@ def measure(shape: tuple[int, int, int], device: str, is_ragged: bool = False) -
     return rows
 
 
+def measure_kernels(shape: tuple[int, int, int], device: str) -> list[Row]:
+    """Return the times of the accelerator's kernels by themselves: which one pays?"""
+    problem = make_problem(shape, device)
+    chain = problem.ours._chain(problem.emissions_BLK, problem.lengths_B)
+    posteriors: Calls = {"scan": lambda: crf_scan.posterior(chain)}
+    decoders: Calls = {"scan": lambda: crf_scan.best_paths(chain)}
+    if crf_kernels.triton_works(chain.emissions_BLK.device):
+        from fedner.models import crf_triton
+
+        posteriors["Triton"] = lambda: crf_triton.posterior(chain)
+        decoders["Triton"] = lambda: crf_triton.best_paths(chain)
+    return [
+        (f"crf {'x'.join(map(str, shape))} on {device}, {what} alone: {who}", value, "ms")
+        for what, calls in (("forward-backward", posteriors), ("Viterbi", decoders))
+        for who, value in medians(calls, device).items()
+    ]
+
+
 def main(device: str = "cpu") -> list[Row]:
     """Return (name, value, unit) rows: on the CPU with one thread, for the shapes of the bar."""
     if device != "cpu":
-        return measure(DEVICE_SHAPE, device)
+        return measure(DEVICE_SHAPE, device) + measure_kernels(DEVICE_SHAPE, device)
     num_threads = torch.get_num_threads()
     torch.set_num_threads(1)
     try:

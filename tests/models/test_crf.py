@@ -1,6 +1,7 @@
 """The CRF against enumeration of all paths, against a slow obvious CRF, and at its edges."""
 
 import math
+import sys
 from collections.abc import Iterator
 from itertools import pairwise, product
 
@@ -10,11 +11,21 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
+import fedner.models
 from fedner.corpus.schemes import Transitions, allowed_transitions, tag_set
 from fedner.errors import FednerError
-from fedner.models import crf_chain, crf_numpy, crf_scan
+from fedner.models import crf_chain, crf_kernels, crf_numpy, crf_scan
 from fedner.models.crf import CRF
 from fedner.models.crf_chain import Chain, Posterior
+
+
+def to_gpu(chain: Chain) -> Chain:
+    return Chain(*(part.cuda() for part in chain))
+
+
+def to_cpu(part: Tensor) -> Tensor:
+    return part.cpu()
+
 
 KERNELS = {
     "numpy": crf_numpy.posterior,
@@ -27,6 +38,11 @@ DECODERS = {
     "scan": crf_scan.best_paths,
     "scan in blocks of 2": lambda chain: crf_scan.best_paths(chain, block=2),
 }
+if torch.cuda.is_available() and crf_kernels.triton_works(torch.device("cuda", 0)):
+    from fedner.models import crf_triton
+
+    KERNELS["Triton"] = lambda chain: Posterior(*map(to_cpu, crf_triton.posterior(to_gpu(chain))))
+    DECODERS["Triton"] = lambda chain: tuple(map(to_cpu, crf_triton.best_paths(to_gpu(chain))))
 BIOES = allowed_transitions(tag_set(["A", "B"], "BIOES"), "BIOES")
 
 
@@ -202,7 +218,7 @@ def test_kernels_agree_with_the_slow_crf_on_longer_sentences(kernel: str, scale:
     assert_same(KERNELS[kernel](chain), slow_posterior(chain), 1e-10)
 
 
-@pytest.mark.parametrize("kernel", ["numpy", "scan"])
+@pytest.mark.parametrize("kernel", sorted({*KERNELS} - {"log space"}))
 @pytest.mark.parametrize("transitions", [None, BIOES])
 @pytest.mark.parametrize("width", [1.0, 50.0])
 def test_a_thousand_tokens_in_single_precision(
@@ -217,7 +233,7 @@ def test_a_thousand_tokens_in_single_precision(
     assert_same(KERNELS[kernel](chain), exact, 1e-9)
 
 
-@pytest.mark.parametrize("kernel", ["numpy", "scan"])
+@pytest.mark.parametrize("kernel", sorted({*KERNELS} - {"log space"}))
 def test_a_path_that_only_log_space_can_follow(kernel: str) -> None:
     # Two tags that never mix: tag 1 is e**-100 a token behind for 20 tokens and wins at the end.
     # As a plain product of probabilities it would have been rounded to nothing long before.
@@ -507,9 +523,24 @@ def test_tags_that_do_not_fit_are_refused() -> None:
         CRF(0)
 
 
+def test_plain_torch_takes_over_where_triton_fails(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(crf_kernels, "find_spec", lambda name: name)
+    monkeypatch.setitem(sys.modules, "fedner.models.crf_triton", None)  # importing it now fails
+    monkeypatch.delattr(fedner.models, "crf_triton", raising=False)
+    crf_kernels.triton_works.cache_clear()
+    with pytest.warns(UserWarning, match="Triton does not work on cpu"):
+        assert not crf_kernels.triton_works(torch.device("cpu"))
+    crf_kernels.triton_works.cache_clear()
+
+
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
+@pytest.mark.parametrize("has_triton", [True, False])
 @pytest.mark.parametrize("transitions", [None, BIOES])
-def test_an_accelerator_gives_the_same(transitions: Transitions | None) -> None:
+def test_an_accelerator_gives_the_same(
+    transitions: Transitions | None, has_triton: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if not has_triton:
+        monkeypatch.setattr(crf_kernels, "triton_works", lambda _: False)
     here = random_crf(9, transitions)
     there = random_crf(9, transitions).cuda()
     emissions, lengths = 3.0 * randn(6, 70, 9), torch.tensor([4, 70, 0, 17, 33, 1])

@@ -8,7 +8,8 @@ for each sentence by itself (what DP-SGD needs). A scheme's forbidden transition
 infinity: paths through them have probability 0 exactly, whatever the parameters hold there.
 
 Forward-backward runs in float64 inside, whatever the emissions are: in NumPy on the CPU
-(`crf_numpy`), as a parallel scan elsewhere (`crf_scan`). On the CPU results are deterministic.
+(`crf_numpy`), in one Triton kernel on CUDA (`crf_triton`), as a parallel scan in plain torch where
+neither serves (`crf_scan`). On the CPU results are deterministic.
 
 Shapes: B sentences, L tokens, K tags.
 """
@@ -21,7 +22,7 @@ from torch.autograd.function import FunctionCtx, once_differentiable
 
 from fedner.corpus.schemes import Transitions
 from fedner.errors import FednerError
-from fedner.models import crf_numpy, crf_scan
+from fedner.models import crf_kernels
 from fedner.models.crf_chain import Chain, Posterior, path_score, token_mask
 
 
@@ -116,7 +117,7 @@ class CRF(nn.Module):
         gold_B = path_score(chain, tags_BL, mask_BL)
         if self.is_constrained and bool(gold_B.isneginf().any()):
             raise _forbidden_path(chain, tags_BL, gold_B)
-        posterior = _posterior(chain)
+        posterior = crf_kernels.posterior(chain)
         emissions_BLK = _working(chain, -posterior.marginals_BLK)
         emissions_BLK.scatter_add_(2, tags_BL[..., None], mask_BL[..., None].to(emissions_BLK))
         # Counting in place: every step of the gold path adds one to its sentence's own matrix.
@@ -161,7 +162,7 @@ class CRF(nn.Module):
             ~allowed_BLK.to(chain.emissions_BLK.device), -torch.inf
         )
         # One batch for both sums: the cost is in the tokens that follow each other, not the rows.
-        both = _posterior(
+        both = crf_kernels.posterior(
             chain._replace(
                 emissions_BLK=torch.cat((within_BLK, chain.emissions_BLK)),
                 lengths_B=chain.lengths_B.repeat(2),
@@ -203,8 +204,7 @@ class CRF(nn.Module):
         are 0, the score of an empty sentence is 0.
         """
         chain = self._chain(emissions_BLK, lengths_B)
-        on_cpu = chain.emissions_BLK.device.type == "cpu"
-        tags_BL, score_B = (crf_numpy if on_cpu else crf_scan).best_paths(chain)
+        tags_BL, score_B = crf_kernels.best_paths(chain)
         if self.is_constrained:
             _require_paths(score_B, chain.lengths_B, "that the tag scheme allows")
         return tags_BL, score_B.to(chain.emissions_BLK.dtype)
@@ -226,7 +226,7 @@ class CRF(nn.Module):
     def _infer(self, emissions_BLK: Tensor, lengths_B: Tensor) -> tuple[Chain, Posterior]:
         """Return the potentials and the posterior of a batch."""
         chain = self._chain(emissions_BLK, lengths_B)
-        posterior = _posterior(chain)
+        posterior = crf_kernels.posterior(chain)
         if self.is_constrained:
             _require_paths(posterior.log_partition_B, chain.lengths_B, "that the tag scheme allows")
         return chain, posterior
@@ -274,12 +274,6 @@ class _WithGradients(torch.autograd.Function):
             into_transitions.to(dtype),
             None,
         )
-
-
-def _posterior(chain: Chain) -> Posterior:
-    """Return the posterior by the kernel of the device."""
-    on_cpu = chain.emissions_BLK.device.type == "cpu"
-    return crf_numpy.posterior(chain) if on_cpu else crf_scan.posterior(chain)
 
 
 def _working(chain: Chain, values_BLK: Tensor) -> Tensor:
