@@ -1,0 +1,1 @@
+"""Differential privacy: clipping, noise, sampling, accounting and the platform's ledger."""
