@@ -88,7 +88,17 @@ def test_a_word_that_is_not_utf8_is_reported(tmp_path: Path) -> None:
         WordVectors.open(path, cache=tmp_path / "cache")
 
 
-@pytest.mark.parametrize("content", [b"", b"\n\n", b"only words\nno numbers\n", b"x\ny\n"])
+@pytest.mark.parametrize(
+    "content",
+    [
+        b"",
+        b"\n\n",
+        b"only words\nno numbers\n",
+        b"x\ny\n",
+        b"5 3\n",
+        b"2 99999999999\na 1 2\nb 1 2\n",
+    ],
+)
 def test_a_file_without_vectors_is_refused(tmp_path: Path, content: bytes) -> None:
     path = tmp_path / "v.txt"
     path.write_bytes(content)
@@ -230,6 +240,32 @@ def test_words_that_share_a_hash_are_told_apart(
     convert(write(tmp_path / "v.txt", LINES), store)
     source = open_store(store)
     assert source.find(["é", "the", "absent", "Rome"]).tolist() == [3, 0, -1, 1]
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    st.lists(st.sampled_from([*LINES, "3 3", "0 0", "1 1", "x", "", "a 1 2 3 4", "b 1e99 0 0"])),
+    st.sampled_from([b"\n", b"\r\n", b"\n\n", b"\0", b"\t"]),
+    st.binary(max_size=6),
+    st.integers(0, 60),
+)
+def test_any_bytes_give_vectors_or_a_fedner_error(
+    tmp_path_factory: pytest.TempPathFactory,
+    lines: list[str],
+    end: bytes,
+    noise: bytes,
+    at: int,
+) -> None:
+    folder = tmp_path_factory.mktemp("fuzz")
+    data = b"".join(line.encode() + end for line in lines)
+    (folder / "v.txt").write_bytes(data[:at] + noise + data[at:])
+    try:
+        source = WordVectors.open(folder / "v.txt", cache=folder / "cache")
+    except FednerError:
+        return
+    words = list(source.store.words())
+    assert source.is_known(words).all()
+    assert np.isfinite(source.take(source.rows(words))).all()
 
 
 @settings(max_examples=25, deadline=None)

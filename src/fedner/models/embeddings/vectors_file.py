@@ -191,13 +191,15 @@ def _guess_layout(source: BinaryIO, path: Path) -> tuple[list[bytes], int | None
     # Lines whose word holds blanks, or that are wrong, are few: the most frequent size is right.
     dimension = max(sizes, key=lambda size: (sizes[size], -size), default=0)
     fields = first[0].split() if first else []
-    if len(fields) == 2 and fields[0].isdigit() and fields[1].isdigit():
-        declared, declared_dimension = int(fields[0]), int(fields[1])
-        if dimension != 1 or len(first) == 1 or declared_dimension == 1:
-            return first[1:], declared, declared_dimension
-    if dimension < 1:
+    is_header = len(fields) == 2 and fields[0].isdigit() and fields[1].isdigit()
+    if is_header and len(first) > 1 and fields[1] == str(dimension).encode():
+        return first[1:], int(fields[0]), dimension
+    if dimension < 1 or (is_header and dimension != 1) or (is_header and len(first) == 1):
+        shown = ascii(b" ".join(fields)[:40]) if fields else "nothing"
         raise FednerError(
-            f"{path} holds no word vectors: its first lines have no numbers after a word", HINT
+            f"{path} holds no word vectors: line 1 is {shown}, the lines after it mostly have "
+            f"{max(dimension, 0)} numbers",
+            HINT,
         )
     return first, None, dimension
 
