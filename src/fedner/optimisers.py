@@ -1,7 +1,8 @@
 """Adam and SGD over named tensors, with state that can be stored by name and restored bit for bit.
 
 The arithmetic is torch's own (its functional Adam and SGD); only the book-keeping is ours, because
-server, platforms and checkpoints need the state by parameter name.
+server, platforms and checkpoints need the state by parameter name. Row-sparse gradients (those of a
+trained word table) are stepped row by row, with the result of dense steps.
 """
 
 from collections.abc import Mapping
@@ -9,10 +10,11 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 from torch.optim.adam import adam
 
 from fedner.errors import FednerError
+from fedner.models.embeddings.sparse_rows import SparseRowsAdam
 
 OptimiserKind = Literal["adam", "sgd"]
 
@@ -47,12 +49,14 @@ class Optimiser:
         steps: How many steps were taken.
         first: Adam's first moments, or SGD's momentum buffers.
         second: Adam's second moments.
+        by_row: Adam over the rows of parameters whose gradients are row-sparse.
     """
 
     settings: OptimiserSettings
     steps: int = 0
     first: dict[str, Tensor] = field(default_factory=dict)
     second: dict[str, Tensor] = field(default_factory=dict)
+    by_row: dict[str, SparseRowsAdam] = field(default_factory=dict)
 
     @torch.no_grad()
     def step(
@@ -71,12 +75,57 @@ class Optimiser:
         if not gradients:
             return
         used = self.settings.rate if rate is None else rate
-        names = sorted(gradients)
-        if self.settings.kind == "adam":
-            self._step_adam(names, weights, gradients, used)
-        else:
-            self._step_sgd(names, weights, gradients, used)
+        dense = dict(gradients)
+        for name in sorted(name for name in gradients if gradients[name].is_sparse):
+            if self._steps_rows(name):
+                self._step_rows(weights[name], dense.pop(name), name, used)
+            else:
+                dense[name] = gradients[name].to_dense()
+        names = sorted(dense)
+        if names and self.settings.kind == "adam":
+            self._step_adam(names, weights, dense, used)
+        elif names:
+            self._step_sgd(names, weights, dense, used)
         self.steps += 1
+
+    def flush(self) -> None:
+        """Bring every row of row-sparse parameters up to date, before they are read as a whole."""
+        for rows in self.by_row.values():
+            rows.flush()
+
+    def rows_of(self, name: str, weight: nn.Parameter) -> SparseRowsAdam:
+        """Return Adam over the rows of one parameter; a word table follows it to read fresh rows.
+
+        Raises:
+            FednerError: The settings have no row-sparse Adam.
+        """
+        if self.settings.kind != "adam" or self.settings.weight_decay:
+            raise FednerError(
+                f"{name}: row-sparse Adam with {self.settings}",
+                "Only Adam without weight decay steps rows lazily.",
+            )
+        if name not in self.by_row:
+            settings = self.settings
+            self.by_row[name] = SparseRowsAdam(
+                weight, settings.rate, settings.betas, settings.epsilon
+            )
+        return self.by_row[name]
+
+    def _steps_rows(self, name: str) -> bool:
+        """Whether a row-sparse gradient is stepped row by row; moments and decay move all rows."""
+        if self.settings.kind == "adam":
+            return name in self.by_row
+        return not self.settings.momentum and not self.settings.weight_decay
+
+    def _step_rows(self, weight: Tensor, gradient: Tensor, name: str, rate: float) -> None:
+        if self.settings.kind == "sgd":
+            weight.detach().add_(gradient, alpha=-rate)
+            return
+        rows = self.by_row[name]
+        rows.lr = rate
+        rows.parameter.grad = gradient
+        rows.step()
+        rows.zero_grad()
 
     def _step_adam(
         self,
@@ -138,19 +187,57 @@ class Optimiser:
             "steps": torch.tensor(self.steps, dtype=torch.int64),
             **{f"first.{name}": tensor for name, tensor in self.first.items()},
             **{f"second.{name}": tensor for name, tensor in self.second.items()},
+            **{
+                f"by_row.{name}.{key}": tensor
+                for name, rows in self.by_row.items()
+                for key, tensor in rows.state_dict().items()
+            },
         }
 
     @classmethod
-    def restored(cls, settings: OptimiserSettings, state: Mapping[str, Tensor]) -> "Optimiser":
-        """Return the optimiser whose `state()` was stored."""
+    def restored(
+        cls,
+        settings: OptimiserSettings,
+        state: Mapping[str, Tensor],
+        weights: Mapping[str, Tensor] | None = None,
+    ) -> "Optimiser":
+        """Return the optimiser whose `state()` was stored.
+
+        Args:
+            settings: How weights are stepped.
+            state: What `state()` returned.
+            weights: The parameters; only row-sparse ones need to be among them.
+
+        Raises:
+            FednerError: The state is not whole.
+        """
         if "steps" not in state:
             raise FednerError(
                 f"the optimiser's state has no step count; it holds {sorted(state)[:4]}",
                 "The checkpoint is not whole: resume from an earlier one.",
             )
-        taken = {"first": dict[str, Tensor](), "second": dict[str, Tensor]()}
+        restored = cls(settings, int(state["steps"]))
+        by_row: dict[str, dict[str, Tensor]] = {}
         for key, tensor in state.items():
             which, _, name = key.partition(".")
-            if name:
-                taken[which][name] = tensor.clone()
-        return cls(settings, int(state["steps"]), taken["first"], taken["second"])
+            if which == "first":
+                restored.first[name] = tensor.clone()
+            elif which == "second":
+                restored.second[name] = tensor.clone()
+            elif which == "by_row":
+                name, _, part = name.rpartition(".")
+                by_row.setdefault(name, {})[part] = tensor
+        restored._restore_rows(by_row, weights or {})
+        return restored
+
+    def _restore_rows(
+        self, states: Mapping[str, Mapping[str, Tensor]], weights: Mapping[str, Tensor]
+    ) -> None:
+        for name, state in states.items():
+            weight = weights.get(name)
+            if not isinstance(weight, nn.Parameter):
+                raise FednerError(
+                    f"the optimiser's state has rows of {name!r}, which is no parameter here",
+                    "Restore it with the parameters of the tagger that it belongs to.",
+                )
+            self.rows_of(name, weight).load_state_dict(state)

@@ -6,25 +6,30 @@ the end of any epoch goes on bit for bit (same machine, torch and thread count).
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
 from torch import Tensor
 
+from fedner.corpus.groups import Unit
 from fedner.corpus.schemes import decode
 from fedner.corpus.sentence import Entity, Sentence
+from fedner.corpus.splits import Split, holdout
 from fedner.errors import FednerError
-from fedner.models.features import Batch, EncodedCorpus, TagSpace, collate
+from fedner.models.features import Batch, EncodedCorpus, TagSpace, collate, select
 from fedner.models.tagger import Tagger
 from fedner.optimisers import Optimiser, OptimiserSettings
 from fedner.scoring import Scores, score
 from fedner.seeds import derive, seeded
+from fedner.tensor_files import read_tensors, write_tensors
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+STATE_KIND, STATE_VERSION = "training state", 1
 BATCHES_PER_BUCKET = 20
 EVALUATION_TOKENS = 8_192
 
@@ -143,10 +148,41 @@ def clip_by_norm(gradient: Mapping[str, Tensor], bound: float | None) -> dict[st
     """Return the gradient, scaled down where its norm is above `bound`, without a device wait."""
     if bound is None or not gradient:
         return dict(gradient)
-    norms = torch._foreach_norm(list(gradient.values()))
+    # Of a row-sparse gradient the distinct rows are all there is to it.
+    whole = {name: each.coalesce() if each.is_sparse else each for name, each in gradient.items()}
+    values = [each.values() if each.is_sparse else each for each in whole.values()]
+    norms = torch._foreach_norm(values)
     factor = (bound / (torch.linalg.vector_norm(torch.stack(norms)) + 1e-6)).clamp(max=1.0)
-    scaled = torch._foreach_mul(list(gradient.values()), factor)
-    return dict(zip(gradient, scaled, strict=True))
+    scaled = torch._foreach_mul(values, factor)
+    return {
+        name: _with_values(each, part) if each.is_sparse else part
+        for (name, each), part in zip(whole.items(), scaled, strict=True)
+    }
+
+
+def _with_values(sparse: Tensor, values: Tensor) -> Tensor:
+    """Return a coalesced sparse tensor with other values at the same rows."""
+    return torch.sparse_coo_tensor(
+        sparse.indices(), values, sparse.shape, is_coalesced=True, check_invariants=False
+    )
+
+
+def optimiser_for(
+    tagger: Tagger, settings: OptimiserSettings, state: Mapping[str, Tensor] | None = None
+) -> Optimiser:
+    """Return the optimiser of a tagger, fresh or as `Optimiser.state` stored it.
+
+    A trained word table with row-sparse gradients follows it, so that rows which Adam steps lazily
+    are up to date whenever they are read.
+    """
+    optimiser = Optimiser(settings)
+    if state is not None:
+        optimiser = Optimiser.restored(settings, state, dict(tagger.named_parameters()))
+    words = tagger.embeddings.words
+    is_lazy = settings.kind == "adam" and not settings.weight_decay
+    if words.trainable and words.row_sparse and is_lazy:
+        words.follow(optimiser.rows_of("embeddings.words.weight", words.weight))
+    return optimiser
 
 
 def train(
@@ -172,8 +208,11 @@ def train(
 
     Returns:
         The state after the last epoch.
+
+    Raises:
+        FednerError: There is nothing to train on, or nothing to tell when to stop.
     """
-    if not int(corpus.lengths.sum()):
+    if not corpus.num_tokens:
         raise FednerError("there is no token to train on", "Check the platform's data and split.")
     if settings.patience is not None and held_out is None:
         raise FednerError(
@@ -181,18 +220,19 @@ def train(
             "Hold out a tenth of the training part, or set patience to none.",
         )
     weights = trainable(tagger)
-    optimiser = Optimiser(settings.optimiser)
     state = TrainingState({}, {})
     if resume is not None:
         load(tagger, resume.weights)
-        optimiser, state = Optimiser.restored(settings.optimiser, resume.optimiser), resume
+        state = resume
+    optimiser = optimiser_for(tagger, settings.optimiser, resume.optimiser if resume else None)
     for epoch in range(len(state.curve) + 1, settings.epochs + 1):
         if _has_stopped(state, settings):
             break
         loss = _train_epoch(tagger, corpus, settings, optimiser, seed, epoch)
         f1 = None if held_out is None else held_out.scores(tagger).strict_micro.f1
         curve = (*state.curve, EpochRecord(epoch, loss, f1))
-        state = TrainingState(snapshot(weights), optimiser.state(), curve, state.best)
+        optimiser.flush()
+        state = TrainingState(snapshot(weights), snapshot(optimiser.state()), curve, state.best)
         if state.best_epoch == epoch:
             state = replace(state, best=state.weights)
         if after_epoch is not None:
@@ -246,6 +286,29 @@ def load(tagger: Tagger, weights: Mapping[str, Tensor]) -> None:
                 "Load the weights into the recipe and the tag set that they were trained with.",
             )
         own[name].copy_(tensor)
+
+
+def save_training(path: Path, state: TrainingState) -> None:
+    """Write where a training run stands, for its owner's eyes only, wholly or not at all."""
+    parts = {"weights": state.weights, "optimiser": state.optimiser, "best": state.best}
+    tensors = {f"{part}.{name}": t for part, named in parts.items() for name, t in named.items()}
+    facts = {"curve": [asdict(record) for record in state.curve]}
+    write_tensors(path, tensors, STATE_KIND, STATE_VERSION, facts, owner_only=True)
+
+
+def load_training(path: Path) -> TrainingState:
+    """Read back what `save_training` wrote: training goes on from there bit for bit.
+
+    Raises:
+        FednerError: The file is missing, cut short, altered or of another version.
+    """
+    tensors, facts = read_tensors(path, STATE_KIND, STATE_VERSION)
+    parts: dict[str, dict[str, Tensor]] = {"weights": {}, "optimiser": {}, "best": {}}
+    for key, tensor in tensors.items():
+        part, _, name = key.partition(".")
+        parts[part][name] = tensor
+    curve = tuple(EpochRecord(**record) for record in facts["curve"])
+    return TrainingState(parts["weights"], parts["optimiser"], curve, parts["best"])
 
 
 def snapshot(weights: Mapping[str, Tensor]) -> dict[str, Tensor]:
@@ -307,3 +370,29 @@ class Evaluation:
             labels=self.space.labels,
             lengths=self.corpus.lengths.tolist(),
         )
+
+
+def hold_out(
+    corpus: EncodedCorpus,
+    sentences: Sequence[Sentence],
+    space: TagSpace,
+    *,
+    by: Unit = "sentence",
+    share: float = 0.1,
+    seed: int,
+) -> tuple[EncodedCorpus, Evaluation]:
+    """Cut the training part into what is trained on and what tells when to stop.
+
+    Args:
+        corpus: The training part, encoded; the test part stays out of this altogether.
+        sentences: The same sentences.
+        space: The platform's tags.
+        by: What must stay together.
+        share: How much is held out.
+        seed: Decides which.
+    """
+    numbered = [replace(sentence, index=number) for number, sentence in enumerate(sentences)]
+    parts = holdout(Split(tuple(numbered), ()), by=by, share=share, seed=seed)
+    chosen = [sentence.index for sentence in parts.dev]
+    held = Evaluation(select(corpus, chosen), [sentences[index] for index in chosen], space)
+    return select(corpus, [sentence.index for sentence in parts.train]), held

@@ -106,22 +106,32 @@ def _shifted_sum(products_BLT: Tensor, width: int, bias_F: Tensor | None) -> Ten
 
 
 @dataclass(frozen=True, slots=True)
-class PackedLayout:
-    """How the tokens of a batch lie when packed: first tokens of all sentences, then the second...
+class TokenLayout:
+    """Where the tokens of a batch of sentences of falling length lie, in three orders.
+
+    Cells are those of the flattened batch: sentence * L + token. Packed, all first tokens come
+    first, then all second ones, and so on.
 
     Attributes:
-        cells_N: For each packed token its cell in the flattened batch (sentence * L + token).
+        cells_N: For each packed token its cell.
         places_BL: For each cell its place among the packed tokens; 0 where there is no token.
+        mirrored_BL: For each cell the cell of the token as far from the sentence's end as this one
+            is from its beginning; where there is no token, the cell itself.
         sizes_L: How many sentences have a first, second, ... token; on the CPU.
     """
 
     cells_N: Tensor
     places_BL: Tensor
+    mirrored_BL: Tensor
     sizes_L: Tensor
 
 
+# On a CPU torch takes this much longer for a packed token than for a token of a full batch.
+_PACKED_COST = 1.4
+
+
 class BiLSTM(nn.Module):
-    """One or more bidirectional LSTM layers over packed sentences: padding is never read.
+    """One or more bidirectional LSTM layers; what lies behind a sentence's end is never read.
 
     Attributes:
         lstm: The fused implementation, whose parameter names are part of checkpoints.
@@ -129,8 +139,6 @@ class BiLSTM(nn.Module):
 
     def __init__(self, dimension: int, hidden: int, layers: int = 1, dropout: float = 0.0) -> None:
         super().__init__()
-        self.hidden = hidden
-        self.layers = layers
         self.dimension_out = 2 * hidden
         self.lstm = nn.LSTM(
             dimension,
@@ -140,12 +148,48 @@ class BiLSTM(nn.Module):
             bidirectional=True,
             batch_first=True,
         )
+        self.between = Dropout(dropout)
 
-    def forward(self, x_BLD: Tensor, layout: PackedLayout) -> Tensor:
-        """Encode sentences sorted by falling length; what lies behind an end is undefined."""
-        # Packing by one lookup each way; torch's own packing launches a kernel for each token.
+    def forward(self, x_BLD: Tensor, layout: TokenLayout) -> Tensor:
+        """Encode sentences of falling length; what comes out behind an end means nothing."""
+        num_packed, num_cells = len(layout.cells_N), layout.places_BL.numel()
+        if x_BLD.device.type == "cpu" and num_cells < _PACKED_COST * num_packed:
+            return self._encode_padded(x_BLD, layout)
+        return self._encode_packed(x_BLD, layout)
+
+    def _encode_packed(self, x_BLD: Tensor, layout: TokenLayout) -> Tensor:
+        # Packing by one lookup each way: torch's own packing launches kernels token by token.
         tokens_ND = x_BLD.flatten(0, 1).index_select(0, layout.cells_N)
         encoded, _ = self.lstm(PackedSequence(tokens_ND, layout.sizes_L))
         encoded_NH: Tensor = encoded.data
-        out = encoded_NH.index_select(0, layout.places_BL.flatten())
-        return out.view(*layout.places_BL.shape, self.dimension_out)
+        return _at(encoded_NH, layout.places_BL)
+
+    def _encode_padded(self, x_BLD: Tensor, layout: TokenLayout) -> Tensor:
+        """Run both directions over padded sentences, each of which begins with its own first token.
+
+        The sentences of the backward direction are mirrored within their own length, so that
+        padding comes last there too.
+        """
+        for layer in range(self.lstm.num_layers):
+            x_BLD = x_BLD if layer == 0 else self.between(x_BLD)
+            mirrored_BLD = _at(x_BLD.flatten(0, 1), layout.mirrored_BL)
+            forward_BLH = self._run(x_BLD, f"l{layer}")
+            backward_BLH = self._run(mirrored_BLD, f"l{layer}_reverse")
+            backward_BLH = _at(backward_BLH.flatten(0, 1), layout.mirrored_BL)
+            x_BLD = torch.cat([forward_BLH, backward_BLH], dim=-1)
+        return x_BLD
+
+    def _run(self, x_BLD: Tensor, suffix: str) -> Tensor:
+        """Run one direction of one layer from the first cell of each sentence to the last."""
+        kinds = ("weight_ih", "weight_hh", "bias_ih", "bias_hh")
+        weights = [getattr(self.lstm, f"{kind}_{suffix}") for kind in kinds]
+        zero_1BH = x_BLD.new_zeros(1, len(x_BLD), self.lstm.hidden_size)
+        out_BLH: Tensor = torch.lstm(
+            x_BLD, (zero_1BH, zero_1BH), weights, True, 1, 0.0, self.training, False, True
+        )[0]
+        return out_BLH
+
+
+def _at(values_ND: Tensor, places_BL: Tensor) -> Tensor:
+    """Return the values at each place."""
+    return values_ND.index_select(0, places_BL.flatten()).view(*places_BL.shape, -1)

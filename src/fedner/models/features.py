@@ -9,7 +9,7 @@ features.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import chain
 
 import numpy as np
@@ -21,8 +21,9 @@ from fedner.corpus.schemes import Scheme, Transitions, allowed_transitions, enco
 from fedner.corpus.sentence import Sentence
 from fedner.errors import FednerError
 from fedner.models.embeddings.characters import encode_words
+from fedner.models.embeddings.context import MATRIX, ContextFeatures
 from fedner.models.embeddings.words import PADDING_ROW, WordEmbedding
-from fedner.models.encoders import PackedLayout
+from fedner.models.encoders import TokenLayout
 
 Indices = NDArray[np.int64]
 
@@ -69,7 +70,7 @@ class Batch:
         characters_UC: For each distinct word its characters.
         context_BLD: Precomputed context features, 0 where there is no token; None without them.
         tags_BL: The gold tags, 0 where there is no token; None where they are not known.
-        layout: Where the tokens lie when packed.
+        layout: Where the tokens lie, packed and mirrored.
     """
 
     sentences: Indices
@@ -81,7 +82,7 @@ class Batch:
     characters_UC: Tensor
     context_BLD: Tensor | None
     tags_BL: Tensor | None
-    layout: PackedLayout
+    layout: TokenLayout
 
     @property
     def num_sentences(self) -> int:
@@ -111,7 +112,8 @@ class EncodedCorpus:
     Attributes:
         starts: Where each sentence begins among the tokens.
         lengths: Tokens of each sentence.
-        word_T: Which distinct word each token is.
+        word_T: Which distinct word each token is; `starts` points into it, and not every token of
+            it need belong to a sentence.
         num_characters_V: How many characters of each distinct word are encoded.
         rows_V: The row of each distinct word in the public word table, on the device.
         vectors_VD: The vectors of the distinct words on the device, where the table is frozen.
@@ -136,7 +138,7 @@ class EncodedCorpus:
     @property
     def num_tokens(self) -> int:
         """How many tokens the sentences have together."""
-        return len(self.word_T)
+        return int(self.lengths.sum())
 
     @property
     def device(self) -> torch.device:
@@ -216,6 +218,22 @@ def encode_corpus(
     )
 
 
+def select(corpus: EncodedCorpus, sentences: Sequence[int] | Indices) -> EncodedCorpus:
+    """Return a corpus of some sentences, by index; everything else is the same memory."""
+    chosen = np.asarray(sentences, dtype=np.int64)
+    return replace(corpus, starts=corpus.starts[chosen], lengths=corpus.lengths[chosen])
+
+
+def context_tensor(features: ContextFeatures, device: torch.device | str = "cpu") -> Tensor:
+    """Return cached context features as a tensor of half precision, on the CPU without a copy.
+
+    Copy on write: should anybody change the tensor, the cache on disk stays what it is.
+    """
+    features.whole()  # checks the file before it is trusted
+    mapped = np.load(features.folder / MATRIX, mmap_mode="c", allow_pickle=False)
+    return torch.from_numpy(mapped).to(device)
+
+
 def _on(tensor: Tensor | None, device: torch.device | str) -> Tensor | None:
     return None if tensor is None else tensor.to(device)
 
@@ -239,23 +257,23 @@ def collate(corpus: EncodedCorpus, sentences: Sequence[int] | Indices) -> Batch:
     mask = np.arange(lengths[0]) < lengths[:, None]
     token_BL = np.where(mask, corpus.starts[chosen][:, None] + np.arange(lengths[0]), 0)
     present_U, word_BL = _distinct_words(corpus.word_T, token_BL, mask)
-    cells_N, places_BL = _packing(mask)
+    cells_N, places_BL, mirrored_BL = _layout(lengths, mask)
     longest = max(1, int(corpus.num_characters_V[present_U].max()))
-    on_device = _send([token_BL, present_U, word_BL, cells_N, places_BL, lengths], corpus.device)
-    token_BL_, present_U_, word_BL_, cells_N_, places_BL_, lengths_B_ = on_device
-    mask_BL = torch.arange(mask.shape[1], device=corpus.device) < lengths_B_.unsqueeze(1)
+    arrays = [token_BL, present_U, word_BL, cells_N, places_BL, mirrored_BL, mask.astype(np.int64)]
+    tokens, present, words, cells, places, mirrored, within = _send(arrays, corpus.device)
     tags_T = corpus.tags_T
+    mask_BL = within.bool()
     return Batch(
         sentences=chosen,
         lengths_B=torch.from_numpy(lengths),
         mask_BL=mask_BL,
-        word_BL=word_BL_,
-        rows_U=corpus.rows_V[present_U_],
-        vectors_UD=None if corpus.vectors_VD is None else corpus.vectors_VD[present_U_],
-        characters_UC=corpus.characters_VC[:, :longest].index_select(0, present_U_),
-        context_BLD=_context(corpus.context_TD, token_BL_, mask_BL),
-        tags_BL=None if tags_T is None else tags_T[token_BL_] * mask_BL,
-        layout=PackedLayout(cells_N_, places_BL_, torch.from_numpy(mask.sum(axis=0))),
+        word_BL=words,
+        rows_U=corpus.rows_V[present],
+        vectors_UD=None if corpus.vectors_VD is None else corpus.vectors_VD[present],
+        characters_UC=corpus.characters_VC[:, :longest].index_select(0, present),
+        context_BLD=_context(corpus.context_TD, tokens, mask_BL),
+        tags_BL=None if tags_T is None else tags_T[tokens] * within,
+        layout=TokenLayout(cells, places, mirrored, torch.from_numpy(mask.sum(axis=0))),
     )
 
 
@@ -268,13 +286,15 @@ def _distinct_words(
     return present_U, inverse[:-1].reshape(mask.shape)
 
 
-def _packing(mask: NDArray[np.bool_]) -> tuple[Indices, Indices]:
-    """Return the cells of the packed tokens, and the place of every cell among them."""
-    token_N, sentence_N = np.nonzero(mask.T)
-    cells_N = sentence_N * mask.shape[1] + token_N
-    places = np.zeros(mask.size, dtype=np.int64)
-    places[cells_N] = np.arange(len(cells_N))
-    return cells_N, places.reshape(mask.shape)
+def _layout(lengths: Indices, mask: NDArray[np.bool_]) -> tuple[Indices, Indices, Indices]:
+    """Return the cells, places and mirrored cells of a `TokenLayout`."""
+    cell_BL = np.arange(mask.size).reshape(mask.shape)
+    cells_N = cell_BL.T[mask.T]
+    places_BL = np.zeros(mask.shape, dtype=np.int64)
+    places_BL.reshape(-1)[cells_N] = np.arange(len(cells_N))
+    token_L = np.arange(mask.shape[1])
+    mirrored_BL = cell_BL[:, :1] + np.where(mask, lengths[:, None] - 1 - token_L, token_L)
+    return cells_N, places_BL, mirrored_BL
 
 
 def _send(arrays: Sequence[Indices], device: torch.device) -> list[Tensor]:
