@@ -114,15 +114,15 @@ class CRF(nn.Module):
         """
         chain = self._chain(emissions_BLK, lengths_B)
         tags_BL, mask_BL = _gold_path(chain, tags_BL)
-        gold_B = path_score(chain, tags_BL, mask_BL)
+        pairs_BL = tags_BL[:, :-1] * self.num_tags + tags_BL[:, 1:]
+        gold_B = path_score(chain, tags_BL, pairs_BL, mask_BL)
         if self.is_constrained and bool(gold_B.isneginf().any()):
             raise _forbidden_path(chain, tags_BL, gold_B)
         posterior = crf_kernels.posterior(chain)
-        emissions_BLK = _working(chain, -posterior.marginals_BLK)
+        emissions_BLK = _working(chain, posterior.marginals_BLK).neg_()
         emissions_BLK.scatter_add_(2, tags_BL[..., None], mask_BL[..., None].to(emissions_BLK))
         # Counting in place: every step of the gold path adds one to its sentence's own matrix.
         steps_BKK = posterior.steps_BKK.neg_()
-        pairs_BL = tags_BL[:, :-1] * self.num_tags + tags_BL[:, 1:]
         steps_BKK.flatten(1).scatter_add_(1, pairs_BL, mask_BL[:, 1:].to(steps_BKK))
         parameters = _parameter_counts(emissions_BLK, steps_BKK, chain.lengths_B)
         return SentenceGradients(gold_B - posterior.log_partition_B, emissions_BLK, parameters)
@@ -278,7 +278,8 @@ class _WithGradients(torch.autograd.Function):
 
 def _working(chain: Chain, values_BLK: Tensor) -> Tensor:
     """Return `values` contiguous and in the type that the batch is worked on in."""
-    return values_BLK.to(chain.emissions_BLK.dtype).contiguous()
+    dtype = chain.emissions_BLK.dtype
+    return values_BLK.to(dtype, memory_format=torch.contiguous_format).contiguous()
 
 
 def _parameter_counts(

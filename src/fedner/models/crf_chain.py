@@ -67,13 +67,20 @@ def in_float64(chain: Chain) -> Chain:
     )
 
 
-def path_score(chain: Chain, tags_BL: Tensor, mask_BL: Tensor) -> Tensor:
-    """Return (B,) the score of a given path, in float64; tags outside the mask must be valid."""
+def path_score(chain: Chain, tags_BL: Tensor, pairs_BL: Tensor, mask_BL: Tensor) -> Tensor:
+    """Return (B,) the score of a given path, in float64.
+
+    Args:
+        chain: The potentials.
+        tags_BL: The path; tags outside the mask must be valid, and do not count.
+        pairs_BL: Each step of the path as from * K + to: one fewer than tags.
+        mask_BL: Which tokens are within their sentence.
+    """
     emissions_BLK, start_K, end_K, transitions_KK, lengths_B = chain
     if tags_BL.shape[1] == 0:
         return emissions_BLK.new_zeros(len(tags_BL), dtype=torch.float64)
     score_BL = emissions_BLK.gather(2, tags_BL[..., None]).squeeze(2).double()
-    score_BL[:, 1:] += transitions_KK.take(tags_BL[:, :-1] * len(start_K) + tags_BL[:, 1:])
+    score_BL[:, 1:] += transitions_KK.take(pairs_BL)
     last_B = tags_BL.gather(1, (lengths_B - 1).clamp_min(0)[:, None]).squeeze(1)
     score_BL[:, 0] += start_K.take(tags_BL[:, 0]) + end_K.take(last_B)
     return score_BL.masked_fill_(~mask_BL, 0.0).sum(1)

@@ -25,7 +25,7 @@ Ints = npt.NDArray[np.int64]
 
 _TINY = 1e-90  # three of them multiplied, and divided by the largest scale, are no underflow
 _WIDE = 200.0  # the widest range of scores whose exponentials are all above _TINY
-_DRIFT = 80.0  # how far, in nats, numbers may drift before they are rescaled
+_DRIFT = 80.0  # how far, in nats, numbers should drift before they are rescaled
 _LONGEST_STRETCH = 16  # tokens between two rescalings
 
 
@@ -97,14 +97,18 @@ def posterior(chain: Chain) -> Posterior:
 
 def _sort(lengths_B: Ints) -> _Sorted:
     """Return the layout of a batch."""
-    if len(lengths_B) == 0 or lengths_B.max() == 0:
+    longest = int(lengths_B.max(initial=0))
+    if longest == 0:
         return _Sorted(np.empty(0, np.int64), False, np.empty(0, np.int64), [])
+    num_sentences = len(lengths_B)
+    if lengths_B.min() == longest:
+        return _Sorted(np.arange(num_sentences), True, lengths_B, [num_sentences] * longest)
     rows_B = np.argsort(-lengths_B, kind="stable")
     sorted_B = lengths_B[rows_B]
     is_given_order = bool(sorted_B[-1] > 0 and (np.diff(rows_B) > 0).all())
     if sorted_B[-1] == 0:
         rows_B, sorted_B = rows_B[sorted_B > 0], sorted_B[sorted_B > 0]
-    ended_L = np.bincount(sorted_B, minlength=sorted_B[0] + 1)[:-1].cumsum()
+    ended_L = np.bincount(sorted_B, minlength=longest + 1)[:-1].cumsum()
     return _Sorted(rows_B, is_given_order, sorted_B, (len(sorted_B) - ended_L).tolist())
 
 
@@ -129,7 +133,8 @@ def _lattice(chain: Chain, layout: _Sorted) -> _Lattice:
     shift_B += start_peak + end_peak + step_peak * (layout.lengths_B - 1)
     widest = max(start_range, end_range, step_range)
     is_exact_B &= widest <= _WIDE
-    drift = spread + widest + math.log(len(start_K)) + 1.0  # at most, in nats a token
+    # Numbers sink by half their range a token, as a rule, and rise by the log of K at most.
+    drift = (spread + widest) / 2.0 + math.log(len(start_K)) + 1.0
     stretch = int(min(max(_DRIFT / drift, 1.0), _LONGEST_STRETCH))
     return _Lattice(emissions_LBK, start_K, end_K, transitions_KK, shift_B, is_exact_B, stretch)
 
