@@ -231,7 +231,9 @@ def test_many_mentions_are_new_but_frequencies_fall(corpora: dict[str, Corpus], 
         if span.label == "Drug"
     )
     ranked = [count for _, count in counts.most_common()]
-    assert ranked[0] > 20 * ranked[len(ranked) // 2]
+    # Zipf: a few drugs make up a good part of the mentions, and most occur once or twice.
+    assert ranked[0] >= 10 * ranked[len(ranked) // 2]
+    assert ranked[len(ranked) // 2] <= 2
 
 
 def test_the_same_words_are_marked_here_and_not_there(corpora: dict[str, Corpus]) -> None:
@@ -295,6 +297,11 @@ def test_templates_nest_and_mark() -> None:
         seen.add(text)
     starts = ("a", "b c", "b ")
     assert seen == {f"{start} name{end}" for start in starts for end in ("!", "?", " ... and on")}
+
+
+def test_a_name_cannot_be_both_rule_and_filler() -> None:
+    with pytest.raises(ValueError, match="both rule and filler: s"):
+        grammar({"s": "a"}, {"s": lambda to, label: to.mark("b", label)})
 
 
 @pytest.mark.parametrize("template", ["[a|b", "a]b", "{a"])

@@ -57,6 +57,11 @@ The dose of {drug:Drug} was [increased|raised] to {dose:Dosage}, [whereupon|afte
     {effect}].
 {patient} with a history of {effect} {developed} {ade:ADE} {interval} after {start}
     {drug:Drug}{dosing}.
+{patient} on {drug:Drug}{dosing} [had|showed|exhibited] {mixed}, {mixed} and {mixed}.
+{mixed} and {mixed} were [noted|recorded|documented] during {therapy_word} with {drug:Drug}.
+[Findings|Observations] under {drug:Drug} [included|comprised] {mixed}, {mixed} and {ade:ADE}.
+{cause} [together with|in addition to] {drug:Drug}{dosing} [led to|was followed by] {ade:ADE}.
+{drug:Drug}, {cause} and {cause} were [suspected|blamed] when {ade:ADE} [appeared|developed].
 An [overdose|accidental ingestion] of {dose:Dosage} of {drug:Drug} [caused|resulted in] {ade:ADE} in
     {patient}.
 {patient} {died} of {ade:ADE} {interval} after [the last dose|the third cycle|administration] of
@@ -106,6 +111,8 @@ The [role|efficacy|mechanism of action] of {drug} in {disease} is [well establis
     [and|as] {effect} was due to {disease}.
 {effect} persisted despite {therapy} and {drug2}{plain_dosing}.
 """,
+    "mixed": "[{ade:ADE}|{ade:ADE}|{neutral}]",
+    "cause": "[{drug2:Drug}|{therapy}]",
     "patient": """
 {aged}[| with {disease}| treated for {disease}]
 {aged}[| with {disease}| with a history of {effect}]

@@ -12,7 +12,7 @@ from fedner.corpus.synthetic.wordlists import words
 from fedner.seeds import seeded_scalars
 
 NUM_GENERICS = 2400
-NUM_BRANDS = 600
+NUM_BRANDS = 850
 
 # Class of drug -> the ends of its invented names.
 _ENDS = {
@@ -38,10 +38,11 @@ ti tor ul va vel vi vor xa xe yo za zel zi"""
 _MIDDLES = """ba be bi bo ca da de di do fa fe ga la le li lo lu ma me mi mo na ne ni no pa ra re ri
 ro sa se si ta te ti to va ve vi xa zi zo"""
 
-_BRAND_STARTS = """Calm Seren Vital Nov Zolv Lumor Ald Venz Corv Flex Dorm Pax Neur Tranq Gast Osten
-Derm Resp Ment Equi Sanv Juv Kardi Lipr Migr Opt Prem Quet Relv Stab Tens Ulc Verid Wellis Xyl Ybr
-Zest Brev Clar Enth Fort Glyc"""
-_BRAND_ENDS = "ara ix ium eva ora ane ivo etta yn ela ona ista exa al uro ent"
+_COINED_STARTS = """Calm Seren Vital Nov Zolv Lumor Ald Venz Corv Flex Dorm Pax Neur Tranq Gast
+Osten Derm Resp Ment Equi Sanv Juv Kardi Lipr Migr Opt Prem Quet Relv Stab Tens Ulc Verid Wellis Xyl
+Ybr Zest Brev Clar Enth Fort Glyc Snap Glow Fit Pix Trend Vib Ride Swift Nim Loft Crav Hyp Dash Urb
+Peak Jolt"""
+_COINED_ENDS = "ara ix ium eva ora ane ivo etta yn ela ona ista exa al uro ent ify ana ella izo us"
 
 # Names that everybody knows, with their class.
 _KNOWN = {
@@ -92,7 +93,7 @@ class Drug(NamedTuple):
 def drugs() -> tuple[Drug, ...]:
     """Return every drug, the well-known ones first."""
     rng = seeded_scalars(0, "synthetic", "lexicon", "drugs")
-    brands = list(_brands())
+    brands = _coined()[:NUM_BRANDS]
     starts, middles = _STARTS.split(), _MIDDLES.split()
     areas = sorted(_ENDS)
     ends = {area: _ENDS[area].split() for area in areas}
@@ -115,8 +116,19 @@ def drugs() -> tuple[Drug, ...]:
 
 
 @cache
-def _brands() -> tuple[str, ...]:
+def products() -> tuple[str, ...]:
+    """Return the coined names that are no drugs: apps, shops, drinks."""
+    return _coined()[NUM_BRANDS:]
+
+
+@cache
+def _coined() -> tuple[str, ...]:
+    """Return the coined names in a random order.
+
+    Brands of drugs come first, names of products after them. The make of a name does not tell the
+    two apart: that must be learnt by name, which is easier for several platforms together.
+    """
     rng = seeded_scalars(0, "synthetic", "lexicon", "brands")
-    made = [start + end for start in _BRAND_STARTS.split() for end in _BRAND_ENDS.split()]
-    keyed = sorted((rng.random(), brand) for brand in made)
-    return tuple(brand for _, brand in keyed[:NUM_BRANDS])
+    ends = sorted(set(_COINED_ENDS.split()))
+    keyed = sorted((rng.random(), start + end) for start in _COINED_STARTS.split() for end in ends)
+    return tuple(name for _, name in keyed)

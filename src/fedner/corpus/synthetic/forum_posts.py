@@ -35,6 +35,11 @@ been on {drug:Drug} {time} [for|because of] my {disease:Disease}[|, {clause:ADE}
 [so far on {drug:Drug}|the good and the bad|week one]: {mixed}, {mixed}, {mixed}{end}
 {took} {thing}, {thing} and {thing} for {reason}, {rant}
 [only|just] {thing} and {thing} [today|this morning], {rant}
+[currently using|my cabinet has|I swear by|tried] {thing}, {thing} and {thing}{end}
+{thing} [did nothing|was useless], {thing} [fixed|helped] my {symptom:Symptom}{end}
+[week 2|month 3|update]: {mixed}[|, {mixed}] and {mixed} [from|on|thanks to] {drug:Drug}{end}
+{drug:Drug} [pros and cons|did this to me|in short]: {mixed}, {mixed}, {mixed}{end}
+{drug:Drug} and {mixed_clause}[|, {mixed_clause}], {rant}
 after {time} on {drug:Drug} [I had|I got|came] {ade:ADE} [but|and] [no|not a sign of] {symptom}{end}
 {took} {drug:Drug} [to help with|to get rid of|to treat] {reason} but {clause:ADE} [instead|all
     week]{end}
@@ -46,9 +51,9 @@ I have {disease:Disease} and [get|suffer from] {symptom:Symptom}[|, {symptom:Sym
     with] {ade:ADE}{end}
 {went_off} {drug:Drug} and the {ade:ADE} [went away|stopped|is gone] [in a week|overnight|but my
     {symptom:Symptom} came back]{end}
-the {ade:ADE} [is|was] [worse than|not worth it for] [the|my] {symptom:Symptom}{end}
+the {ade:ADE} [got|felt|seems] worse than [the|my] {symptom:Symptom}{end}
 {clause:ADE}, {clause:ADE}, {rant}
-{drug:Drug} and {drug:Drug} together [gave me|caused] {ade:ADE}, {drug:Drug} alone [didn't|never
+{drug:Drug} and {drug2:Drug} together [gave me|caused] {ade:ADE}, {drug:Drug} alone [didn't|never
     did]{end}
 """,
     "other": """
@@ -57,9 +62,10 @@ the {ade:ADE} [is|was] [worse than|not worth it for] [the|my] {symptom:Symptom}{
 {finding:Finding} [at|on] my [checkup|last visit], so [they|my doc] {put_me_on} {drug:Drug}{end}
 I was [diagnosed with|told I have] {disease:Disease} {time} ago[|, runs in the family]{end}
 no {symptom}, no {symptom}, [nothing|zero problems|all good] on {drug:Drug}{end}
-[the leaflet|the box|the pharmacist|my sister|google] says {symptom} [is|are] [common|possible|rare]
+[the leaflet|the box|the pharmacist|my sister|google] says {symptom} [may happen|can occur]
     with {drug:Drug}{end}
-{lifestyle} [helped|did more for] my {symptom:Symptom} [more|way more] than {drug:Drug}{end}
+{lifestyle} [helped my {symptom:Symptom} way more|did more for my {symptom:Symptom}]
+    than {drug:Drug}{end}
 I [cut out|gave up|tried] {lifestyle} and {lifestyle} [for|because of] my {symptom:Symptom}, {rant}
 {lifestyle} gave me {plain}, [nothing to do with|not] {drug:Drug}{end}
 [tried|started|switched to] {lifestyle} {time} ago, {rant}
@@ -69,7 +75,7 @@ my [mom|husband|sister|friend|coworker] {took} {drug:Drug} for {disease:Disease}
     {put_me_on} {drug:Drug}{end}
 I [drink|skip|watch] my {everyday} [now|too], {rant}
 [added|take|on] {everyday:Drug} [pills|tablets|supplements] [for|because of] {finding:Finding}{end}
-{brand} [candles|tea|the band|shampoo] [is|are] the only thing that [relaxes|helps] me lol{end}
+{brand} [candles are|tea is|the band is|shampoo is] the only thing that [relaxes|helps] me{end}
 [the doctor|she|he] noted {split:Finding} on [exam|palpation], {rant}
 [got|have] {symptom:Symptom} from my {disease:Disease}, not from {drug:Drug}{end}
 I {took} {drug:Drug} for {reason} and {it} gave me {good}[| and {good}]{end}
@@ -83,17 +89,18 @@ after {time} on {lifestyle} [I had|I got|came] {plain} [but|and] {good}{end}
 {good_clause}, {clause:ADE}, {rant}
 {person} [at|from] the [clinic|pharmacy] [is|was] [great|useless], {rant}
 {rant}
-was {put_on} {drug:Drug} for {reason} then {drug:Drug} for {reason}{end}
+was {put_on} {drug:Drug} for {reason} then {drug2:Drug} for {reason}{end}
 """,
     "reason": "[{symptom:Symptom}|{symptom:Symptom}|my {disease:Disease}|{disease:Disease}|"
     "{symptom:Symptom} and {symptom:Symptom}|{split:Symptom}]",
     "mixed": "[{ade:ADE}|{ade:ADE}|{good}]",
-    "thing": "[{drug:Drug}|{drug:Drug}|{lifestyle}]",
+    "mixed_clause": "[{clause:ADE}|{clause:ADE}|{good_clause}]",
+    "thing": "[{drug:Drug}|{new:Drug}|{lifestyle}|{lifestyle}]",
     "it": "[it|this stuff|that crap|this pill|it just]",
     "took": "[took|tried|started|used|was taking|popped]",
-    "feel": "[feel |so |feel so |totally |]",
+    "feel": "[feel |feel ||act |look ]",
     "and_so": "[so|and|which is why|finally]",
-    "quit": "[quit|stopped taking it|threw it away|tapered off|went back to {drug:Drug}]",
+    "quit": "[quit|stopped taking it|threw it away|tapered off|went back to {drug2:Drug}]",
     "put_me_on": "[put me on|switched me to|prescribed|gave me|suggested]",
     "put_on": "[put on|given|prescribed|switched to]",
     "went_off": "[went off|stopped|came off|quit|dropped]",
@@ -182,7 +189,7 @@ def _concept(draft: Draft) -> Concept:
 
 def _noun(draft: Draft, concept: Concept) -> str:
     # Some patients have read the leaflet and use its words.
-    return draft.pick(concept.formal if draft.chance(0.12) else concept.nouns)
+    return draft.pick(concept.formal if draft.chance(0.2) else concept.nouns)
 
 
 def _ade(draft: Draft, label: str) -> None:
@@ -249,6 +256,10 @@ def _brand(draft: Draft, label: str) -> None:
 
 _FILLERS: dict[str, Filler] = {
     "drug": _drug,
+    "drug2": lambda draft, label: draft.mark(_called(draft, draft.topic.other), label),
+    "new": lambda draft, label: draft.mark(
+        _called(draft, draft.topic.vocabulary.drugs.draw(draft.rng)), label
+    ),
     "ade": _ade,
     "plain": lambda draft, label: draft.mark(_noun(draft, _concept(draft)), label),
     "symptom": lambda draft, label: draft.mark(_noun(draft, _concept(draft)), label),

@@ -109,10 +109,13 @@ def grammar(rules: Mapping[str, str], fillers: Mapping[str, Filler]) -> Grammar:
 
     Raises:
         KeyError: A slot names neither a rule nor a filler: a mistake in the templates themselves.
+        ValueError: A template is not balanced, or a rule and a filler have the same name.
     """
     parsed = {
         name: Choice(tuple(_parse(line) for line in lines(text))) for name, text in rules.items()
     }
+    if twice := sorted(set(parsed) & set(fillers)):
+        raise ValueError(f"both rule and filler: {', '.join(twice)}")
     for choice in parsed.values():
         _check(choice, {*parsed, *fillers})
     return Grammar(parsed, fillers)

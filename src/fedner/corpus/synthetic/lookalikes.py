@@ -6,6 +6,7 @@ from "nephritis" and "mango smoothies" from a drug is the make of the word.
 
 from functools import cache
 
+from fedner.corpus.synthetic.drugs import products
 from fedner.corpus.synthetic.effects import Concept, adjectives, roots, sites
 from fedner.corpus.synthetic.wordlists import phrases, words
 
@@ -33,18 +34,15 @@ _DISHES = words(
     """smoothies tea muffins latte noodles pizza soup ice-cream tacos yogurt candy milk
 cookies ramen burritos cereal"""
 )
-_PRODUCT_STARTS = words(
-    """Snap Glow Fit Chat Pix Zap Trend Bing Vib Pop Ride Swift Nim Loft Crav Hyp Dash
-Urb Peak Jolt"""
-)
-_PRODUCT_ENDS = words("ify ster zone flix mart gram hub tastic wave ella ora ix ium ana")
 _NAME_STARTS = "Hal Bren Lind Mor Fel Ost Kar Ver Dun Wex Tor Pel Ash Gar Nor Sel Val Cor Mel Zan"
 _NAME_ENDS = "vorsen ton berg ova ini aris well strom man elli etti ara ano ek ham ine olin ane"
 
 # What an examination notes beside a disorder; with an adjective of site it looks like one.
 _UNREMARKABLE = words(
     """function perfusion motility turgor output emptying enzymes circulation anatomy
-sensation reflexes clearance tone architecture vasculature secretion innervation"""
+sensation reflexes clearance tone architecture vasculature secretion innervation absorption
+filtration contractility conduction elasticity flora histology drainage pulses patency regeneration
+vascularity repair mobility hygiene prosthesis graft biopsy imaging"""
 )
 _NEUTRAL = """sinus rhythm;good appetite;a productive life;normal vision;stable weight;tolerance;
 immunity;seroconversion;full recovery;complete remission;antibodies;normal mentation;compliance;
@@ -64,10 +62,12 @@ _GOOD_CLAUSES = """I *slept like a baby;I *can think again;I *got my energy back
 I *went for a run;I *laughed all day;my *mood is great;I *cleaned the whole house;
 I *finally got some rest;I *can breathe again;my *hair grew back;I *went back to work;
 I *stopped worrying;my *numbers look good;I *ate a real meal;I *got a raise"""
-_GOOD_SITES = (
-    "stronger {n};steady {n};loose {n};happy {n};calmer {n};healthy {n};softer {n};warm {n}"
-)
-_GOOD_VERBS = "loosened up;calmed down;healed;felt normal;got stronger;settled down;looked better"
+_GOOD_SITES = """stronger {n};steady {n};loose {n};happy {n};calmer {n};healthy {n};softer {n};
+warm {n};limber {n};relaxed {n};flexible {n};smooth {n};clear {n};rested {n};nimble {n};toned {n};
+glowing {n};pain-free {n};quiet {n};supple {n};fresh {n};bouncy {n};comfy {n};relief in my {n}"""
+_GOOD_VERBS = """loosened up;calmed down;healed;felt normal;got stronger;settled down;looked better;
+eased up;relaxed;bounced back;stopped hurting;came back to life;cleared up;felt brand new;perked up;
+worked again;woke up;thanked me"""
 
 
 @cache
@@ -93,9 +93,8 @@ def unremarkable() -> tuple[str, ...]:
 def lifestyle() -> tuple[str, ...]:
     """Return what people do, eat and use beside their drugs."""
     food = tuple(f"{taste} {dish}" for taste in _TASTES for dish in _DISHES)
-    products = tuple(start + end for start in _PRODUCT_STARTS for end in _PRODUCT_ENDS)
     common = phrases(_LIFESTYLE)
-    return food + products + common * (len(food) // len(common))
+    return food + products() + common * (len(food) // len(common))
 
 
 @cache

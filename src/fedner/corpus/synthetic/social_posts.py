@@ -9,7 +9,7 @@ as drugs, as hashtags too, with the sign; the same word as food, metal or name i
 import random
 from functools import cache, partial
 
-from fedner.corpus.synthetic.drugs import CLASS_NAMES, EVERYDAY, drugs
+from fedner.corpus.synthetic.drugs import CLASS_NAMES, EVERYDAY, Drug, drugs
 from fedner.corpus.synthetic.effects import Concept
 from fedner.corpus.synthetic.grammar import Draft, Filler, Grammar, grammar
 from fedner.corpus.synthetic.hands import Annotator, drawn_out, typo
@@ -33,10 +33,15 @@ took {drug:Drug} [for|bc] {noun} now i'm {so}{adjective:ADE}{tail}
 [off|quit|done with] {drug:Drug}, [no more|bye] {noun:ADE}{tail}
 can't [drive|work|study|function] on {drug:Drug}, {so}{adjective:ADE}{tail}
 {drug:Drug} [so far|mood|diary]: {mixed}, {mixed}[|, {mixed}]{tail}
-[today|breakfast|dinner|vibe]: {thing}, {thing}[| & {thing}]{tail}
-[switched|went] from {drug:Drug} to {drug:Drug} and now {clause:ADE}{tail}
+[today|breakfast|dinner|vibe|bag check]: {thing}, {thing}[| & {thing}]{tail}
+{thing} > {thing}{tail}
+[team|never again|need|thank u|out of] {thing}{tail}
+{drug:Drug} [really said|said] {mixed} [and|&] {mixed}{tail}
+[things i got from|what i got outta|me on] {drug:Drug}: {mixed}, {mixed}, {mixed}{tail}
+{drug:Drug} so {mixed_clause} & {mixed_clause}{tail}
+[switched|went] from {drug:Drug} to {drug2:Drug} and now {clause:ADE}{tail}
 {at}{adjective:ADE} af [from|off] {drug:Drug}{tail}
-{drug:Drug} + [{lifestyle}|{drug:Drug}] = {noun:ADE}{tail}
+{drug:Drug} + [{lifestyle}|{drug2:Drug}] = {noun:ADE}{tail}
 """,
     "noise": """
 {at}{drug:Drug} [works|saved my life|is a miracle|finally kicked in], [no more|bye bye] {noun}{tail}
@@ -61,7 +66,7 @@ my [mom|bf|roommate|dog|nana] [got|has] {noun} [from|on] {drug:Drug}{tail}
 {drug:Drug} [may cause|can cause|recall over] {noun}, says [fda|study|{person}] {link}
 need [a|my] {drug:Drug} [refill|rn|asap], {noun} [is back|again]{tail}
 took {drug:Drug} for {noun}{tail}
-so much {everyday} [in|at] [this gym|spinach|my diet|the mine]{tail}
+[so much|need more|cutting out] {everyday} [in my diet|at this party|in everything|lately]{tail}
 {brand} [concert|tickets|nails|sneakers] [tonight|anyone|r fire]{tail}
 [if|when] {drug:Drug} [don't work|fails] try {lifestyle} for {noun}{tail}
 {at}can {drug:Drug} [cause|give u] {noun}? asking for a friend{tail}
@@ -71,7 +76,8 @@ no {noun} on {drug:Drug} so far{tail}
 [u|he|she] took {drug:Drug} and [got|was] {so}{adjective} lol{tail}
 """,
     "mixed": "[{noun:ADE}|{noun:ADE}|{good}]",
-    "thing": "[{drug:Drug}|{drug:Drug}|{lifestyle}]",
+    "mixed_clause": "[{clause:ADE}|{clause:ADE}|{good_clause}]",
+    "thing": "[{drug:Drug}|{new:Drug}|{lifestyle}|{lifestyle}]",
     "at": "[|||@{handle} ]",
     "handle": "[user_{digits}|{person}{digits}|real{person}]",
     "day": "[day {digit}|week {digit}|night {digit}|third day]",
@@ -117,9 +123,17 @@ def _drug(draft: Draft, label: str) -> None:
         name = draft.pick(EVERYDAY)
     else:
         drug = draft.topic.drug if luck < 0.6 else draft.topic.vocabulary.drugs.draw(draft.rng)
-        name = drug.brand if drug.brand and draft.chance(0.7) else drug.name
-        if draft.chance(0.08):
-            name = name[: 4 + int(draft.rng.random() * 2)]
+        name = _called(draft, drug)
+    _mark_drug(draft, name, label)
+
+
+def _called(draft: Draft, drug: Drug) -> str:
+    """Return what an author calls the drug: its brand, its name, or the beginning of either."""
+    name = drug.brand if drug.brand and draft.chance(0.7) else drug.name
+    return name[: 4 + int(draft.rng.random() * 2)] if draft.chance(0.08) else name
+
+
+def _mark_drug(draft: Draft, name: str, label: str) -> None:
     if draft.chance(0.25):
         name = "#" + name.replace(" ", "")
     draft.mark(name, label)
@@ -133,7 +147,7 @@ def _concept(draft: Draft) -> Concept:
 
 def _noun(draft: Draft, label: str) -> None:
     concept = _concept(draft)
-    noun = draft.pick(concept.formal if draft.chance(0.08) else concept.nouns)
+    noun = draft.pick(concept.formal if draft.chance(0.12) else concept.nouns)
     draft.mark(noun.replace(" my ", " "), label)
 
 
@@ -171,6 +185,10 @@ def _code(draft: Draft, _label: str) -> None:
 
 _FILLERS: dict[str, Filler] = {
     "drug": _drug,
+    "drug2": lambda draft, label: _mark_drug(draft, _called(draft, draft.topic.other), label),
+    "new": lambda draft, label: _mark_drug(
+        draft, _called(draft, draft.topic.vocabulary.drugs.draw(draft.rng)), label
+    ),
     "noun": _noun,
     "adjective": partial(_adjective, good=False),
     "clause": partial(_clause, good=False),

@@ -119,7 +119,7 @@ def _ranked(
         if family not in liking:
             liking[family] = seeded_scalars(0, "synthetic", "family", stream, family).random()
         if is_seen:
-            common = COMMON_ORDER * index / len(items) + FAMILY_ORDER * liking[family]
+            common = COMMON_ORDER * (index / len(items)) ** 0.5 + FAMILY_ORDER * liking[family]
             scored.append((common + (1 - COMMON_ORDER - FAMILY_ORDER) * own, index, item))
     scored.sort(key=lambda row: row[:2])
     weights = [(rank + flatness) ** -exponent for rank in range(len(scored))]
