@@ -57,6 +57,8 @@ class Optimiser:
     first: dict[str, Tensor] = field(default_factory=dict)
     second: dict[str, Tensor] = field(default_factory=dict)
     by_row: dict[str, SparseRowsAdam] = field(default_factory=dict)
+    _counts: list[Tensor] = field(default_factory=list)
+    _counts_at: tuple[int, int, torch.device] | None = None
 
     @torch.no_grad()
     def step(
@@ -139,14 +141,13 @@ class Optimiser:
                 self.first[name] = torch.zeros_like(weights[name])
                 self.second[name] = torch.zeros_like(weights[name])
         is_cuda = weights[names[0]].is_cuda
-        step_device = weights[names[0]].device if is_cuda else "cpu"
         adam(
             [weights[name].detach() for name in names],
-            [gradients[name] for name in names],
+            [_laid_out_as(gradients[name], weights[name]) for name in names],
             [self.first[name] for name in names],
             [self.second[name] for name in names],
             [],
-            [torch.tensor(float(self.steps), device=step_device) for _ in names],
+            self._step_counts(names, weights[names[0]].device if is_cuda else torch.device("cpu")),
             foreach=not is_cuda,
             fused=is_cuda,
             amsgrad=False,
@@ -157,6 +158,13 @@ class Optimiser:
             eps=self.settings.epsilon,
             maximize=False,
         )
+
+    def _step_counts(self, names: list[str], device: torch.device) -> list[Tensor]:
+        """Return torch's step counters, which it counts up itself: made anew only after a jump."""
+        if self._counts_at != (self.steps, len(names), device):
+            self._counts = [torch.tensor(float(self.steps), device=device) for _ in names]
+        self._counts_at = (self.steps + 1, len(names), device)
+        return self._counts
 
     def _step_sgd(
         self,
@@ -241,3 +249,8 @@ class Optimiser:
                     "Restore it with the parameters of the tagger that it belongs to.",
                 )
             self.rows_of(name, weight).load_state_dict(state)
+
+
+def _laid_out_as(gradient: Tensor, weight: Tensor) -> Tensor:
+    """Return the gradient in the memory order of its weight, which the fused step asks for."""
+    return gradient if gradient.stride() == weight.stride() else gradient.contiguous()

@@ -4,6 +4,7 @@ Every random choice comes from a stream named by seed, epoch and step, so a run 
 the end of any epoch goes on bit for bit (same machine, torch and thread count).
 """
 
+import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import asdict, dataclass, field, replace
@@ -270,7 +271,13 @@ def _train_epoch(
         optimiser.step(weights, clip_by_norm(gradient, settings.clip))
         total += loss * len(chosen)
         num_sentences += len(chosen)
-    return float(total) / num_sentences
+    mean = float(total) / num_sentences
+    if not math.isfinite(mean):
+        raise FednerError(
+            f"the loss of epoch {epoch} is {mean}",
+            "Lower the learning rate or clip gradients; the last whole epoch can be resumed.",
+        )
+    return mean
 
 
 @torch.no_grad()

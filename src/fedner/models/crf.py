@@ -116,7 +116,9 @@ class CRF(nn.Module):
         tags_BL, mask_BL = _gold_path(chain, tags_BL)
         pairs_BL = tags_BL[:, :-1] * self.num_tags + tags_BL[:, 1:]
         gold_B = path_score(chain, tags_BL, pairs_BL, mask_BL)
-        if self.is_constrained and bool(gold_B.isneginf().any()):
+        # On a GPU the question would wait for the device at every step; there the likelihood is
+        # minus infinity, which the training loop refuses.
+        if self.is_constrained and gold_B.device.type == "cpu" and bool(gold_B.isneginf().any()):
             raise _forbidden_path(chain, tags_BL, gold_B)
         posterior = crf_kernels.posterior(chain)
         emissions_BLK = _working(chain, posterior.marginals_BLK).neg_()

@@ -1,7 +1,6 @@
 """Which code does the CRF's sums and maxima: by the device of the batch and what works there."""
 
 import functools
-import subprocess
 import warnings
 from importlib.util import find_spec
 
@@ -56,7 +55,7 @@ def triton_works(device: torch.device) -> bool:
         lengths_B = torch.full((1,), 2, device=device)
         chain = Chain(scores, scores[0, 0], scores[0, 0], scores[0], lengths_B)
         return bool(crf_triton.posterior(chain).marginals_BLK.eq(0.5).all())
-    except (ImportError, OSError, RuntimeError, subprocess.SubprocessError) as error:
+    except Exception as error:  # noqa: BLE001 - whatever Triton raises, plain torch takes over
         warnings.warn(
             f"CRF: Triton does not work on {device} ({error}); plain torch takes its place",
             stacklevel=2,

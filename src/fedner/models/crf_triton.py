@@ -57,7 +57,7 @@ def _launch(kernel: Any, chain: Chain, emissions_BLK: Tensor, into: tuple[Tensor
     num_sentences, num_tokens, num_tags = emissions_BLK.shape
     padded = max(4, triton.next_power_of_2(num_tags))
     scores = [part.contiguous() for part in chain[1:]]
-    with torch.cuda.device_of(emissions_BLK):  # type: ignore[no-untyped-call]
+    with torch.cuda.device_of(emissions_BLK):
         kernel[(num_sentences,)](
             emissions_BLK,
             *scores,
@@ -70,19 +70,19 @@ def _launch(kernel: Any, chain: Chain, emissions_BLK: Tensor, into: tuple[Tensor
 
 
 def _posterior_program(
-    emissions: Any,
-    start: Any,
-    end: Any,
-    transitions: Any,
-    lengths: Any,
-    log_partition: Any,
-    marginals: Any,
-    steps: Any,
-    before: Any,
-    num_tokens: Any,
-    num_tags: Any,
+    emissions,
+    start,
+    end,
+    transitions,
+    lengths,
+    log_partition,
+    marginals,
+    steps,
+    before,
+    num_tokens,
+    num_tags,
     PADDED: constexpr,
-) -> None:
+):
     """Forward, then backward over what forward left in `before`, for one sentence."""
     row = tl.program_id(0).to(tl.int64)
     tags = tl.arange(0, PADDED)
@@ -132,18 +132,18 @@ def _posterior_program(
 
 
 def _best_program(
-    emissions: Any,
-    start: Any,
-    end: Any,
-    transitions: Any,
-    lengths: Any,
-    paths: Any,
-    scores: Any,
-    origins: Any,
-    num_tokens: Any,
-    num_tags: Any,
+    emissions,
+    start,
+    end,
+    transitions,
+    lengths,
+    paths,
+    scores,
+    origins,
+    num_tokens,
+    num_tags,
     PADDED: constexpr,
-) -> None:
+):
     """Best prefixes with where each came from, then the way back, for one sentence."""
     row = tl.program_id(0).to(tl.int64)
     tags = tl.arange(0, PADDED)
