@@ -1,0 +1,1 @@
+"""Studies: what stands in the docs, each from one command."""

@@ -1,0 +1,178 @@
+"""What every recipe reaches alone: strict and relaxed F1 by corpus, mean over seeds.
+
+python -m fedner.experiments.recipes DATA --vectors FILE --context FLAIR --out results.json
+"""
+
+import argparse
+import json
+import sys
+import time
+from collections.abc import Sequence
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import asdict, dataclass
+from multiprocessing import get_context
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from fedner.corpus.sentence import Sentence
+from fedner.corpus.splits import Split
+from fedner.durable import write_text
+from fedner.experiments.development import load_corpus
+from fedner.models.embeddings.context import cached_features
+from fedner.models.embeddings.flair import FlairEncoder
+from fedner.models.embeddings.words import WordEmbedding, WordVectors
+from fedner.models.features import EncodedCorpus, TagSpace, context_tensor, encode_corpus
+from fedner.models.zoo import RECIPES, build_tagger, recipe_named
+from fedner.optimisers import OptimiserSettings
+from fedner.scoring import mean_interval
+from fedner.training import Evaluation, TrainingSettings, train
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """One training run: a recipe on a corpus under a seed.
+
+    Attributes:
+        recipe: The recipe's name.
+        corpus: The development corpus's name.
+        seed: Names split, initial weights and batches.
+        data: The folder of development corpora.
+        vectors: The word vectors.
+        context: The Flair weights.
+        cache: Where context features are kept.
+        device: Where to train.
+        epochs: How many epochs.
+        batch: Sentences in a batch.
+        rate: Adam's learning rate.
+    """
+
+    recipe: str
+    corpus: str
+    seed: int
+    data: Path
+    vectors: Path
+    context: Path
+    cache: Path
+    device: str
+    epochs: int
+    batch: int
+    rate: float
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """The scores of one run on the test part."""
+
+    recipe: str
+    corpus: str
+    seed: int
+    strict_f1: float
+    relaxed_f1: float
+    seconds: float
+
+
+def encoded_parts(
+    job: Job, parts: Split, space: TagSpace, words: WordEmbedding, encoder: FlairEncoder | None
+) -> tuple[EncodedCorpus, Evaluation]:
+    """Return the training part and the test part as tensors, with context where wanted."""
+
+    def encode(sentences: Sequence[Sentence]) -> EncodedCorpus:
+        context_TD = None
+        if encoder is not None:
+            tokens = [sentence.tokens for sentence in sentences]
+            features = cached_features(encoder, tokens, job.cache)
+            context_TD = context_tensor(features, job.device)
+        return encode_corpus(
+            sentences, words, space=space, context_TD=context_TD, device=job.device
+        )
+
+    return encode(parts.train), Evaluation(encode(parts.test), parts.test, space)
+
+
+def run(job: Job) -> Result:
+    """Train one recipe on one split and score it on the test part."""
+    torch.set_num_threads(1)
+    start = time.perf_counter()
+    corpus = load_corpus(job.data, job.corpus)
+    space = TagSpace.of(corpus.labels, "BIO")
+    words = WordEmbedding(WordVectors.open(job.vectors))
+    recipe = recipe_named(job.recipe)
+    encoder = FlairEncoder.load(job.context, job.device) if recipe.context else None
+    training, test = encoded_parts(job, corpus.split(job.seed), space, words, encoder)
+    dimension = encoder.dimension if encoder is not None else 0
+    tagger = build_tagger(recipe, words, space, dimension, job.seed).to(job.device)
+    settings = TrainingSettings(
+        epochs=job.epochs, batch=job.batch, optimiser=OptimiserSettings("adam", job.rate)
+    )
+    train(tagger, training, settings, job.seed)
+    scores = test.scores(tagger)
+    seconds = time.perf_counter() - start
+    found = (100 * scores.strict_micro.f1, 100 * scores.relaxed_micro.f1)
+    return Result(job.recipe, job.corpus, job.seed, *found, seconds)
+
+
+def table(results: Sequence[Result]) -> str:
+    """Return mean and 95 % interval over seeds as a Markdown table, a row for each recipe."""
+    corpora = sorted({result.corpus for result in results})
+    lines = ["| recipe | " + " | ".join(corpora) + " |", "|---" * (len(corpora) + 1) + "|"]
+    for recipe in dict.fromkeys(result.recipe for result in results):
+        cells = []
+        for corpus in corpora:
+            runs = [r for r in results if (r.recipe, r.corpus) == (recipe, corpus)]
+            strict = [run.strict_f1 for run in runs]
+            relaxed = sum(run.relaxed_f1 for run in runs) / max(1, len(runs))
+            if len(strict) > 1:
+                interval = mean_interval(strict)
+                spread = (interval.high - interval.low) / 2
+                cells.append(f"{interval.value:.2f} ± {spread:.2f} / {relaxed:.2f}")
+            else:
+                cells.append(f"{strict[0]:.2f} / {relaxed:.2f}" if strict else "-")
+        lines.append(f"| {recipe} | " + " | ".join(cells) + " |")
+    return "\n".join(lines)
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run all jobs, several at a time where asked, and write the results."""
+    options = _options(arguments)
+    seeds = range(1, options.seeds + 1)
+    jobs = [
+        Job(recipe, corpus, seed, options.data, options.vectors, options.context, options.cache,
+            options.device, options.epochs, options.batch, options.rate)
+        for recipe in options.recipes.split(",")
+        for corpus in options.corpora.split(",")
+        for seed in seeds
+    ]  # fmt: skip
+    with ProcessPoolExecutor(options.jobs, mp_context=get_context("spawn")) as pool:
+        results = []
+        for result in pool.map(run, jobs):
+            print(result, flush=True)
+            results.append(result)
+    settings: dict[str, Any] = {name: str(value) for name, value in vars(options).items()}
+    record = {"settings": settings, "results": [asdict(result) for result in results]}
+    write_text(options.out, json.dumps(record, indent=2))
+    print(table(results))
+    return 0
+
+
+def _options(arguments: Sequence[str] | None) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description="What every recipe reaches alone.")
+    parser.add_argument("data", type=Path, help="the folder of development corpora")
+    parser.add_argument("--vectors", type=Path, required=True)
+    parser.add_argument("--context", type=Path, required=True, help="the Flair weights")
+    parser.add_argument("--cache", type=Path, default=Path("runs/features"))
+    parser.add_argument("--out", type=Path, default=Path("runs/recipes.json"))
+    parser.add_argument("--recipes", default=",".join(RECIPES))
+    parser.add_argument("--corpora", default="ade,btc,bc5cdr")
+    parser.add_argument("--seeds", type=int, default=3)
+    parser.add_argument("--epochs", type=int, default=15)
+    parser.add_argument("--batch", type=int, default=64)
+    parser.add_argument("--rate", type=float, default=1e-3)
+    parser.add_argument("--jobs", type=int, default=1, help="runs at a time")
+    parser.add_argument("--device", default="cuda" if torch.cuda.is_available() else "cpu")
+    return parser.parse_args(arguments)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
