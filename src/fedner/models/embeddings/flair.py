@@ -112,6 +112,8 @@ class FlairEncoder:
         self.precision: str = str(origin.settings["precision"])
         self.read_at: str = str(origin.settings["read_at"])
         self._models = {d: models[d].to(device, _DTYPES[self.precision]) for d in DIRECTIONS}
+        for model in self._models.values():
+            model.rnn.flatten_parameters()  # one block of memory, as cuDNN wants it
         self._codes = {d: _code_table(characters[d]) for d in DIRECTIONS}
         self._origin = origin
 

@@ -148,16 +148,16 @@ class SparseRowsAdam:
         done_R, order_R = self._done_V[rows_R].sort()
         rows_R = rows_R[order_R]
         idle_R = self.num_steps - done_R
-        first_mean_RD, first_square_RD = self._mean_VD[rows_R], self._square_VD[rows_R]
-        mean_RD, square_RD = first_mean_RD.clone(), first_square_RD.clone()
+        mean_RD, square_RD = self._mean_VD[rows_R], self._square_VD[rows_R]
         weight_RD = self.parameter[rows_R]
         beta1, beta2 = self.betas
         rates = torch.tensor(self._rates[int(done_R[0]) :], dtype=torch.float64)
         rates, highest = rates.to(done_R.device), float(rates.max())
-        falling_idle = -idle_R.cpu().numpy()
+        falling_idle, zero, step = -idle_R.cpu().numpy(), mean_RD.new_zeros(()), 0
         for step in range(1, int(idle_R[0]) + 1):
             count = int(np.searchsorted(falling_idle, -step, side="right"))
-            mean_RD[:count].mul_(beta1)
+            # As dense Adam rounds it: a step towards a gradient of zero.
+            mean_RD[:count].lerp_(zero, 1 - beta1)
             square_RD[:count].mul_(beta2)
             step_R = done_R[:count] + step
             rate_R = rates[step_R - 1 - done_R[0]]
@@ -165,9 +165,9 @@ class SparseRowsAdam:
             reach_RD = self._drift(*part) * highest
             if step % _CHECK_EVERY == 0 and self._is_over(weight_RD[:count], reach_RD, step_R):
                 break
-        wide_R1 = idle_R.to(torch.float64).unsqueeze(1)
-        mean_RD = first_mean_RD * (beta1**wide_R1).to(mean_RD.dtype)
-        square_RD = first_square_RD * (beta2**wide_R1).to(square_RD.dtype)
+        left_R1 = (idle_R - step).clamp_(min=0).to(torch.float64).unsqueeze(1)
+        mean_RD *= (beta1**left_R1).to(mean_RD.dtype)
+        square_RD *= (beta2**left_R1).to(square_RD.dtype)
         self._store(rows_R, weight_RD, mean_RD, square_RD)
 
     def _drift(
@@ -177,10 +177,11 @@ class SparseRowsAdam:
         beta1, beta2 = self.betas
         dtype, wide_R1 = weight_RD.dtype, step_R.to(torch.float64).unsqueeze(1)
         root_R1 = (1 - beta2**wide_R1).sqrt().to(dtype)
-        step_size_R1 = rate_R.unsqueeze(1) / (1 - beta1**wide_R1)
-        ratio_RD = mean_RD / (square_RD.sqrt() / root_R1).add_(self.eps)
-        weight_RD.sub_(ratio_RD * step_size_R1.to(dtype))
-        return ratio_RD.abs_() / (1 - beta1**wide_R1).to(dtype)
+        correction_R1 = 1 - beta1**wide_R1
+        step_size_R1 = (rate_R.unsqueeze(1) / correction_R1).to(dtype)
+        denominator_RD = (square_RD.sqrt() / root_R1).add_(self.eps)
+        weight_RD.sub_((mean_RD * step_size_R1).div_(denominator_RD))
+        return (mean_RD.abs() / correction_R1.to(dtype)).div_(denominator_RD)
 
     def _is_over(self, weight_RD: Tensor, reach_RD: Tensor, step_R: Tensor) -> bool:
         """Whether no later idle step can change a weight, at the highest rate there was."""
