@@ -1,0 +1,101 @@
+"""`fedner models`: the recipes of the zoo, their sizes and what they share by default."""
+
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from fedner.corpus.schemes import Scheme
+
+if TYPE_CHECKING:
+    from fedner.models.zoo import Recipe
+
+# What the counts are stated for: the sizes that the papers and the shipped encoders have.
+WORD_DIMENSION = 300
+CONTEXT_DIMENSION = 2_048
+LABELS = ("ADE", "Drug")
+SCHEME: Scheme = "BIO"
+
+
+def models(
+    json: Annotated[bool, typer.Option("--json", help="Print JSON for machines.")] = False,
+) -> None:
+    """List the models: composition, paper, trained parameters, and what is shared by default."""
+    from fedner.models.zoo import RECIPES
+
+    rows = [_described(recipe) for recipe in RECIPES.values()]
+    if json:
+        from fedner.cli.output import show_json
+
+        show_json({"counted_for": _counted_for(), "models": rows})
+        return
+    _show(rows)
+
+
+def _counted_for() -> dict[str, Any]:
+    return {
+        "word_dimension": WORD_DIMENSION,
+        "words": "frozen",
+        "context_dimension": CONTEXT_DIMENSION,
+        "labels": list(LABELS),
+        "scheme": SCHEME,
+    }
+
+
+def _described(recipe: "Recipe") -> dict[str, Any]:
+    from fedner.models.embeddings.words import HashedWords, WordEmbedding
+    from fedner.models.features import TagSpace
+    from fedner.models.partition import partition
+    from fedner.models.zoo import build_tagger, parameter_counts
+
+    # A frozen table has no parameter, so one row of it will do.
+    words = WordEmbedding(HashedWords(1, WORD_DIMENSION))
+    dimension = CONTEXT_DIMENSION if recipe.context else 0
+    tagger = build_tagger(recipe, words, TagSpace.of(LABELS, SCHEME), dimension)
+    sizes = {name: weight.numel() for name, weight in tagger.named_parameters()}
+    split = partition(sizes, recipe.split)
+    return {
+        "name": recipe.name,
+        "composition": recipe.composition,
+        "paper": recipe.paper,
+        "reading": recipe.reading,
+        "parameters": sum(sizes.values()),
+        "parameters_by_module": parameter_counts(tagger),
+        "split": recipe.split,
+        "shared_modules": _modules(split.shared),
+        "private_modules": _modules(split.private),
+        "shared_parameters": sum(sizes[name] for name in split.shared),
+        "private_parameters": sum(sizes[name] for name in split.private),
+    }
+
+
+def _modules(names: tuple[str, ...]) -> list[str]:
+    modules = [name.split(".") for name in names]
+    return sorted({".".join(m[:2]) if m[0] == "embeddings" else m[0] for m in modules})
+
+
+def _show(rows: list[dict[str, Any]]) -> None:
+    from fedner.cli.output import console, table
+
+    console.print(
+        table(
+            "Models",
+            ("model", "trained", "shared", "private", "split"),
+            [
+                (
+                    f"{row['name']}\n  {row['composition']}",
+                    row["parameters"],
+                    row["shared_parameters"],
+                    row["private_parameters"],
+                    row["split"],
+                )
+                for row in rows
+            ],
+        )
+    )
+    console.print(
+        f"Parameters for frozen word vectors of {WORD_DIMENSION} numbers, {CONTEXT_DIMENSION:,} "
+        f"context features (ELMoNER) and the labels {', '.join(LABELS)} in {SCHEME}.",
+        style="dim",
+    )
+    for row in rows:
+        console.print(f"[bold]{row['name']}[/bold]: {row['paper']}. {row['reading']}")

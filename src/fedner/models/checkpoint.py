@@ -1,0 +1,363 @@
+"""A tagger on disk: `model.safetensors` with what was trained, `model.json` with what it is.
+
+Loading executes no code. Both files are sealed: cut short, altered, or of another format they are
+refused. Frozen public embeddings are named by their digest and looked for where the user says,
+where they were, and in the cache of converted vectors; only on request are they copied along.
+"""
+
+import hashlib
+import json
+import shutil
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import asdict, dataclass, field, fields, replace
+from importlib.metadata import version as installed_version
+from pathlib import Path
+from typing import Any, TypeVar
+
+import torch
+
+from fedner.corpus.schemes import canonical
+from fedner.durable import sync_folder, write_text
+from fedner.errors import FednerError
+from fedner.models.crf import CRF
+from fedner.models.embeddings.flair import FlairEncoder
+from fedner.models.embeddings.origin import EmbeddingOrigin
+from fedner.models.embeddings.vectors_file import default_cache
+from fedner.models.embeddings.vectors_store import VERSION as STORE_VERSION
+from fedner.models.embeddings.words import HashedWords, WordEmbedding, WordSource, WordVectors
+from fedner.models.features import TagSpace
+from fedner.models.tagger import Tagger
+from fedner.models.zoo import Recipe, build_tagger
+from fedner.tensor_files import read_tensors, write_tensors
+
+WEIGHTS, CARD = "model.safetensors", "model.json"
+VECTORS, CONTEXT = "vectors", "context"
+KIND, VERSION = "fedner tagger", 1
+Opened = TypeVar("Opened", WordVectors, FlairEncoder)
+_UNHARMED = "Take an unharmed copy of the model, or train it again."
+
+
+@dataclass(frozen=True, slots=True)
+class EmbeddingPaths:
+    """Where the frozen embeddings of a tagger are, on the machine at hand.
+
+    Attributes:
+        vectors: Word vectors: a text file, a folder or a converted store.
+        context: The weights of the context encoder.
+    """
+
+    vectors: Path | None = None
+    context: Path | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class LoadedTagger:
+    """A tagger from disk and all that prediction needs beside it.
+
+    Attributes:
+        tagger: The tagger, in evaluation mode.
+        recipe: What it is composed of.
+        space: Its tags.
+        encoder: What computes its context features, or None where it has no context slot.
+        facts: What was noted when it was saved.
+        digest: The digest of its weights file: the name of this very model.
+    """
+
+    tagger: Tagger
+    recipe: Recipe
+    space: TagSpace
+    encoder: FlairEncoder | None = None
+    facts: Mapping[str, Any] = field(default_factory=dict)
+    digest: str = ""
+
+    @property
+    def words(self) -> WordEmbedding:
+        """Its word embedding."""
+        return self.tagger.embeddings.words
+
+
+def save_tagger(
+    folder: Path,
+    tagger: Tagger,
+    recipe: Recipe,
+    space: TagSpace,
+    *,
+    context: EmbeddingOrigin | None = None,
+    paths: EmbeddingPaths | None = None,
+    include_embeddings: bool = False,
+    facts: Mapping[str, Any] | None = None,
+) -> None:
+    """Write a tagger into `folder`; whatever happens, a whole model or none stands there then.
+
+    Args:
+        folder: Where the model shall be; made where it does not exist.
+        tagger: The tagger.
+        recipe: The recipe that it was built from.
+        space: Its tags.
+        context: Where its context features come from; needed where it has a context slot.
+        paths: Where the frozen embeddings are, for whoever loads the model on this machine.
+        include_embeddings: Whether to copy the frozen embeddings into the folder.
+        facts: Anything else worth noting, as JSON: scores, rounds, privacy spent.
+
+    Raises:
+        FednerError: A piece is missing, or the folder cannot be written.
+    """
+    paths = paths or EmbeddingPaths()
+    if bool(tagger.embeddings.context_dimension) != (context is not None):
+        raise FednerError(
+            f"saving {recipe.name}: its context slot has {tagger.embeddings.context_dimension} "
+            f"features, their origin is {'missing' if context is None else 'given'}",
+            "Give the origin of the context features exactly where the recipe has a context slot.",
+        )
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        if include_embeddings:
+            _copy_embeddings(folder, tagger.embeddings.words.source, context, paths)
+    except OSError as error:
+        raise FednerError(
+            f"cannot write {folder}: {error.strerror or error}", "Choose another folder."
+        ) from error
+    card = _describe(tagger, recipe, space, context, paths, facts or {})
+    # Between two models there is none: weights of one with the card of the other must never load.
+    (folder / CARD).unlink(missing_ok=True)
+    sync_folder(folder)
+    write_tensors(folder / WEIGHTS, tagger.state_dict(), KIND, VERSION)
+    card["weights"] = {"file": WEIGHTS, "sha256": _file_digest(folder / WEIGHTS)}
+    card["seal"] = _seal_of(card)
+    write_text(folder / CARD, json.dumps(card, indent=2, ensure_ascii=False) + "\n")
+
+
+def load_tagger(
+    folder: Path,
+    *,
+    vectors: Path | WordSource | None = None,
+    context: Path | None = None,
+    device: torch.device | str = "cpu",
+) -> LoadedTagger:
+    """Read a tagger back.
+
+    Args:
+        folder: The folder of the model.
+        vectors: Its word vectors, where they are not found by themselves; open ones or a path.
+        context: The weights of its context encoder, likewise.
+        device: Where the tagger shall run.
+
+    Raises:
+        FednerError: A file is missing, cut short, altered or of another version, or an embedding
+            is not the one that the tagger was trained with.
+    """
+    folder = Path(folder)
+    card = _read_card(folder)
+    if _file_digest(folder / WEIGHTS) != card["weights"]["sha256"]:
+        raise FednerError(f"{folder / WEIGHTS} does not belong to {CARD}", _UNHARMED)
+    tensors, _ = read_tensors(folder / WEIGHTS, KIND, VERSION)
+    recipe, space = _recipe_of(card), _space_of(card)
+    source = _open_words(folder, card, vectors)
+    words = WordEmbedding(source, trainable=card["words"]["trainable"])
+    dimension = card["context"]["origin"]["dimension"] if card["context"] else 0
+    tagger = build_tagger(recipe, words, space, dimension, constrained=card["constrained"])
+    _check_alphabet(tagger, card)
+    wrong = tagger.load_state_dict(tensors, strict=False)
+    if wrong.missing_keys or wrong.unexpected_keys:
+        names = [*wrong.missing_keys, *wrong.unexpected_keys]
+        raise FednerError(f"{folder / WEIGHTS}: the weights do not fit {CARD}: {names}", _UNHARMED)
+    encoder = _open_context(folder, card, context, device)
+    tagger = tagger.to(device).eval()
+    facts, digest = card["facts"], card["weights"]["sha256"]
+    return LoadedTagger(tagger, recipe, space, encoder, facts, digest)
+
+
+def _describe(
+    tagger: Tagger,
+    recipe: Recipe,
+    space: TagSpace,
+    context: EmbeddingOrigin | None,
+    paths: EmbeddingPaths,
+    facts: Mapping[str, Any],
+) -> dict[str, Any]:
+    words, characters = tagger.embeddings.words, tagger.embeddings.characters
+    decoder = tagger.decoder
+    return {
+        "kind": KIND,
+        "version": VERSION,
+        "fedner": installed_version("fedner"),
+        "recipe": asdict(recipe),
+        "labels": list(space.labels),
+        "scheme": space.scheme,
+        "tags": list(space.tags),
+        "constrained": isinstance(decoder, CRF) and decoder.is_constrained,
+        "words": {
+            "origin": words.origin.to_json(),
+            "trainable": words.trainable,
+            "path": None if paths.vectors is None else str(paths.vectors),
+        },
+        "characters": None if characters is None else characters.origin.to_json(),
+        "context": None
+        if context is None
+        else {
+            "origin": context.to_json(),
+            "path": None if paths.context is None else str(paths.context),
+        },
+        "facts": dict(facts),
+    }
+
+
+def _copy_embeddings(
+    folder: Path, source: WordSource, context: EmbeddingOrigin | None, paths: EmbeddingPaths
+) -> None:
+    if isinstance(source, WordVectors) and source.store.folder != folder / VECTORS:
+        shutil.copytree(source.store.folder, folder / VECTORS, dirs_exist_ok=True)
+    if context is not None:
+        if paths.context is None:
+            raise FednerError(
+                f"the weights of the context encoder {context.name!r} cannot be copied",
+                "Say in `paths` where they are.",
+            )
+        (folder / CONTEXT).mkdir(exist_ok=True)
+        shutil.copy2(paths.context, folder / CONTEXT / paths.context.name)
+
+
+def _read_card(folder: Path) -> dict[str, Any]:
+    path = folder / CARD
+    if not path.is_file() or not (folder / WEIGHTS).is_file():
+        raise FednerError(
+            f"{folder} holds no model: {CARD} and {WEIGHTS} must both be there",
+            "Name the folder of a saved tagger; if saving was interrupted, save it again.",
+        )
+    try:
+        card = json.loads(path.read_bytes())
+    except ValueError as error:
+        raise FednerError(f"{path} is cut short or no JSON: {error}", _UNHARMED) from error
+    if not isinstance(card, dict) or card.get("kind") != KIND:
+        raise FednerError(f"{path} does not describe a fedner tagger", _UNHARMED)
+    if card.get("version") != VERSION:
+        raise FednerError(
+            f"{path} has format {card.get('version')} (written by fedner {card.get('fedner')}); "
+            f"this is fedner {installed_version('fedner')}, which reads format {VERSION}",
+            "Use the release that wrote it.",
+        )
+    if card.pop("seal", None) != _seal_of(card):
+        raise FednerError(f"{path} was altered since fedner wrote it", _UNHARMED)
+    return card
+
+
+def _recipe_of(card: Mapping[str, Any]) -> Recipe:
+    given = dict(card["recipe"])
+    given["widths"] = tuple(given["widths"])
+    known = {one.name for one in fields(Recipe)}
+    if set(given) != known:
+        raise FednerError(
+            f"{CARD}: the recipe has fields {sorted(set(given) ^ known)} that this release lacks "
+            "or misses",
+            "Use the release that wrote the model.",
+        )
+    return Recipe(**given)
+
+
+def _space_of(card: Mapping[str, Any]) -> TagSpace:
+    space = TagSpace.of(card["labels"], canonical(card["scheme"]))
+    if list(space.tags) != card["tags"]:
+        raise FednerError(
+            f"{CARD}: tags {card['tags']} are not those of its labels under {space.scheme}",
+            "Use the release that wrote the model.",
+        )
+    return space
+
+
+def _check_alphabet(tagger: Tagger, card: Mapping[str, Any]) -> None:
+    characters = tagger.embeddings.characters
+    found = None if characters is None else characters.origin.to_json()
+    if found != card["characters"]:
+        raise FednerError(
+            f"{CARD}: the alphabet of the characters is not that of this release",
+            "Use the release that wrote the model.",
+        )
+
+
+def _open_words(
+    folder: Path, card: Mapping[str, Any], given: Path | WordSource | None
+) -> WordSource:
+    record = card["words"]
+    origin = EmbeddingOrigin.from_json(record["origin"])
+    settings: dict[str, Any] = dict(origin.settings)
+    if origin.kind == "hashed words":
+        return HashedWords(dimension=origin.dimension, **settings)
+    if given is not None and not isinstance(given, str | Path):
+        _check_origin(given.origin, origin, "the word vectors given")
+        return given
+
+    def opened(path: Path) -> WordVectors:
+        return WordVectors.open(path, **settings)
+
+    cached = default_cache() / f"{origin.sha256}.v{STORE_VERSION}"
+    places = _places(given, folder / VECTORS, record["path"], cached)
+    return _first_fitting(places, opened, origin, "vectors", is_given=given is not None)
+
+
+def _open_context(
+    folder: Path, card: Mapping[str, Any], given: Path | None, device: torch.device | str
+) -> FlairEncoder | None:
+    record = card["context"]
+    if record is None:
+        return None
+    origin = EmbeddingOrigin.from_json(record["origin"])
+    settings: dict[str, Any] = dict(origin.settings)
+
+    def opened(path: Path) -> FlairEncoder:
+        return FlairEncoder.load(path, device, **settings)
+
+    copied = sorted((folder / CONTEXT).glob("*"))
+    places = _places(given, copied[0] if copied else None, record["path"])
+    return _first_fitting(places, opened, origin, "context", is_given=given is not None)
+
+
+def _places(*candidates: Path | str | None) -> Iterator[Path]:
+    return (Path(candidate) for candidate in candidates if candidate is not None)
+
+
+def _first_fitting(
+    places: Iterator[Path],
+    opened: Callable[[Path], Opened],
+    origin: EmbeddingOrigin,
+    option: str,
+    *,
+    is_given: bool,
+) -> Opened:
+    """Open the first place where something is; what the user named must be what is wanted."""
+    for place in places:
+        if not place.exists() and not is_given:
+            continue
+        found = opened(place)
+        if is_given or _are_equal(found.origin, origin):
+            _check_origin(found.origin, origin, str(place))
+            return found
+    raise FednerError(
+        f"the model needs the {origin.kind} {origin.name!r} (sha256 {origin.sha256[:16]}...), "
+        "which are not where they were",
+        f"Say where they are: `{option}=` in Python, --{option} on the command line.",
+    )
+
+
+def _are_equal(one: EmbeddingOrigin, other: EmbeddingOrigin) -> bool:
+    """Whether the numbers are the same: a file may have been renamed."""
+    return replace(one, name="") == replace(other, name="")
+
+
+def _check_origin(found: EmbeddingOrigin, expected: EmbeddingOrigin, what: str) -> None:
+    if not _are_equal(found, expected):
+        raise FednerError(
+            f"{what}: {found.kind} {found.name!r}, sha256 {found.sha256[:16]}, "
+            f"{dict(found.settings)}; the model was trained with {expected.kind} "
+            f"{expected.name!r}, sha256 {expected.sha256[:16]}, {dict(expected.settings)}",
+            "Give the embeddings that it was trained with.",
+        )
+
+
+def _file_digest(path: Path) -> str:
+    with path.open("rb") as handle:
+        return hashlib.file_digest(handle, "sha256").hexdigest()
+
+
+def _seal_of(card: Mapping[str, Any]) -> str:
+    sealed = {key: value for key, value in card.items() if key != "seal"}
+    return hashlib.sha256(json.dumps(sealed, sort_keys=True).encode()).hexdigest()
