@@ -4,7 +4,7 @@
 """
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import NewType
 
 import torch
@@ -61,3 +61,15 @@ def weighted_sum(states: Iterable[State], weights: Iterable[float]) -> dict[str,
                 total[name] = tensor.double() * weight
                 dtypes[name] = tensor.dtype
     return {name: tensor.to(dtypes[name]) for name, tensor in total.items()}
+
+
+def map_shared(
+    function: Callable[..., Tensor], first: SharedState, *others: SharedState
+) -> SharedState:
+    """Apply `function` name by name: what is made of shared states alone may travel too."""
+    return SharedState(
+        {
+            name: function(tensor, *(other[name] for other in others))
+            for name, tensor in first.items()
+        }
+    )

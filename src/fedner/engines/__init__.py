@@ -1,0 +1,1 @@
+"""Engines: what runs platforms and carries messages, behind one protocol."""

@@ -1,0 +1,1 @@
+"""Federated training: messages, platforms, aggregation, algorithms and the round loop."""

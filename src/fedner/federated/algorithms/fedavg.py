@@ -1,0 +1,146 @@
+"""FedAvg (McMahan et al. 2017, "Communication-efficient learning of deep networks").
+
+Each round, every chosen platform trains the shared weights on its own data for some steps or
+epochs with a fresh local optimiser; the server takes the mean of what they come to, weighted by
+public size. Unweighted, in one round or in incremental slices, it is the averaging of the 2021
+paper on differentially private federated tagging (Jana and Biemann).
+
+What differs: only the shared part is averaged. Private weights keep their own optimiser, which
+steps them at every local step and goes on from round to round.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Literal, NamedTuple
+
+import torch
+from torch import Tensor
+
+from fedner.errors import FednerError
+from fedner.federated.aggregate import Combined
+from fedner.federated.algorithms.algorithm import Algorithm, Server, Weighting, copied
+from fedner.federated.messages import Broadcast
+from fedner.federated.platform import Contribution, Gradient, Platform
+from fedner.optimisers import Optimiser, OptimiserSettings
+from fedner.tensors import SharedState, map_shared
+
+Sends = Literal["delta", "weights"]
+Adjust = Callable[[Gradient], SharedState]
+
+
+def plain_sgd(rate: float = 0.1) -> OptimiserSettings:
+    """Return the settings of SGD without momentum."""
+    return OptimiserSettings(kind="sgd", rate=rate)
+
+
+@dataclass(frozen=True, slots=True)
+class LocalTraining:
+    """How a platform trains the shared part within a round.
+
+    Attributes:
+        optimiser: Made afresh in every round.
+        epochs: Passes over the platform's data (or its slice), unless `steps` is given.
+        steps: Batches, whatever the size of the data.
+    """
+
+    optimiser: OptimiserSettings = field(default_factory=plain_sgd)
+    epochs: int = 1
+    steps: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class FedAvgSettings:
+    """How FedAvg runs.
+
+    Attributes:
+        local: The local training.
+        sends: The difference to the broadcast weights, or the new weights themselves. The results
+            agree up to rounding.
+        weighting: By public size, or all platforms the same (as in 2021).
+    """
+
+    local: LocalTraining = field(default_factory=LocalTraining)
+    sends: Sends = "delta"
+    weighting: Weighting = "size"
+
+
+class Trained(NamedTuple):
+    """What local training came to.
+
+    Attributes:
+        delta: The shared weights now less those of the broadcast.
+        losses: The loss of each step.
+    """
+
+    delta: SharedState
+    losses: list[Tensor]
+
+
+def fedavg(settings: FedAvgSettings | None = None) -> Algorithm:
+    """Return FedAvg over the shared part."""
+    chosen = FedAvgSettings() if settings is None else settings
+    check_training(chosen.local)
+    return Algorithm(
+        "fedavg",
+        start,
+        partial(_local, chosen),
+        partial(_advance, chosen),
+        weighting=chosen.weighting,
+    )
+
+
+def start(shared: SharedState) -> Server:
+    """Return a server without optimiser or memory."""
+    return Server(copied(shared))
+
+
+def check_training(training: LocalTraining) -> None:
+    """Raise unless a round has at least one step."""
+    if training.epochs < 1 or (training.steps is not None and training.steps < 1):
+        raise FednerError(
+            f"local training: found {training.epochs} epochs, {training.steps} steps; expected at "
+            "least 1",
+            "Give a number of epochs, or of steps.",
+        )
+
+
+def train_locally(
+    platform: Platform,
+    broadcast: Broadcast,
+    training: LocalTraining,
+    adjust: Adjust | None = None,
+) -> Trained:
+    """Train shared and private weights side by side from the broadcast weights on.
+
+    Args:
+        platform: Its model is changed in place.
+        broadcast: Where training begins.
+        training: How long, and with which optimiser.
+        adjust: Makes the direction of a shared step of its gradient (FedProx, SCAFFOLD).
+    """
+    steps = training.steps
+    if steps is None:
+        steps = platform.steps_of(training.epochs, broadcast.batches[platform.name])
+    optimiser = Optimiser(training.optimiser)
+    weights, losses = platform.shared(), []
+    for step in range(steps):
+        gradient = platform.gradient(broadcast, step)
+        platform.step_private(gradient)
+        direction = gradient.shared if adjust is None else adjust(gradient)
+        optimiser.step(weights, direction)
+        losses.append(gradient.loss)
+    with torch.no_grad():
+        return Trained(map_shared(torch.sub, weights, broadcast.shared), losses)
+
+
+def _local(settings: FedAvgSettings, platform: Platform, broadcast: Broadcast) -> Contribution:
+    delta, losses = train_locally(platform, broadcast, settings.local)
+    tensors = delta if settings.sends == "delta" else copied(platform.shared())
+    return Contribution(tensors, losses)
+
+
+def _advance(settings: FedAvgSettings, server: Server, combined: Combined) -> Server:
+    if settings.sends == "weights":
+        return Server(combined.tensors)
+    return Server(map_shared(torch.add, server.shared, combined.tensors))

@@ -1,0 +1,102 @@
+"""FedNER (Ge et al. 2020, "FedNER: privacy-preserving medical NER with federated learning").
+
+Algorithm 1, one round. The server sends the shared weights. Platform i draws N_i sentences,
+|N_i| = N n_i / sum_j n_j, takes the gradient of its loss L^i, steps its private weights with its
+own optimiser and returns the shared gradient g_i. The server steps the shared weights along
+
+    g = sum_i n_i / sum_j n_j * g_i                                                        (eq. 2)
+
+Readings. "mean": L^i is the mean over N_i, so that g is the gradient of the mean loss over the
+joint batch (up to the rounding of |N_i|). "sum": L^i is the sum over N_i; g then grows with N, and
+the server divides it by N, so that rates mean the same in both: platform i's mean gradient weighs
+n_i / sum n_j * |N_i| / N, about the square of its share.
+
+K local steps (ours; fewer rounds): the shared part takes K - 1 plain SGD steps at `local_rate` on
+the platform's working copy. The update is the mean of the K gradients, never a difference of
+weights, so that the server's optimiser consumes what it was made for; at K = 1 this is Algorithm 1.
+"""
+
+from dataclasses import dataclass, field
+from functools import partial
+
+import torch
+
+from fedner.errors import FednerError
+from fedner.federated.aggregate import Combined
+from fedner.federated.algorithms.algorithm import Algorithm, Server, copied, stepped
+from fedner.federated.messages import Broadcast
+from fedner.federated.platform import Contribution, LossReading, Platform
+from fedner.optimisers import Optimiser, OptimiserSettings
+from fedner.tensors import SharedState, map_shared
+
+
+@dataclass(frozen=True, slots=True)
+class FednerSettings:
+    """How FedNER runs.
+
+    Attributes:
+        server: Steps the shared weights.
+        local_steps: K.
+        local_rate: Of the plain SGD steps on the working copy; unused at K = 1.
+        loss: The reading of L^i.
+    """
+
+    server: OptimiserSettings = field(default_factory=OptimiserSettings)
+    local_steps: int = 1
+    local_rate: float = 0.1
+    loss: LossReading = "mean"
+
+
+def fedner(settings: FednerSettings | None = None) -> Algorithm:
+    """Return Algorithm 1, or its form of K local steps."""
+    chosen = FednerSettings() if settings is None else settings
+    if chosen.local_steps < 1:
+        raise FednerError(f"local_steps: found {chosen.local_steps}; expected at least 1")
+    return Algorithm(
+        "fedner",
+        partial(_init, chosen),
+        partial(_local, chosen),
+        partial(_advance, chosen),
+        batching="joint",
+    )
+
+
+def _init(settings: FednerSettings, shared: SharedState) -> Server:
+    return Server(copied(shared), optimiser=Optimiser(settings.server))
+
+
+def _local(settings: FednerSettings, platform: Platform, broadcast: Broadcast) -> Contribution:
+    losses, total = [], SharedState({})
+    for step in range(settings.local_steps):
+        gradient = platform.gradient(broadcast, step, settings.loss)
+        platform.step_private(gradient)
+        losses.append(gradient.loss)
+        if settings.local_steps == 1:
+            return Contribution(gradient.shared, losses)
+        total = _added(total, gradient.shared)
+        if step + 1 < settings.local_steps:
+            sgd_step(platform.shared(), gradient.shared, settings.local_rate)
+    weights = platform.shared()
+    mean = map_shared(lambda all_, own: (all_ / settings.local_steps).to(own.dtype), total, weights)
+    return Contribution(mean, losses)
+
+
+def _added(total: SharedState, gradient: SharedState) -> SharedState:
+    if not total:
+        return map_shared(lambda tensor: tensor.double(), gradient)
+    return map_shared(lambda so_far, tensor: so_far + tensor, total, gradient)
+
+
+@torch.no_grad()
+def sgd_step(weights: SharedState, gradient: SharedState, rate: float) -> None:
+    """Take one plain step in place."""
+    for name, tensor in gradient.items():
+        weights[name].sub_(tensor, alpha=rate)
+
+
+def _advance(settings: FednerSettings, server: Server, combined: Combined) -> Server:
+    gradient = combined.tensors
+    if settings.loss == "sum":
+        gradient = map_shared(lambda tensor: tensor / combined.joint_batch, gradient)
+    optimiser = Optimiser(settings.server) if server.optimiser is None else server.optimiser
+    return stepped(server, gradient, optimiser)

@@ -1,0 +1,110 @@
+"""A model and its training data as an algorithm sees them: weights, gradients, scores.
+
+Algorithms know nothing of taggers: they work on named tensors through `Learner`, so that a linear
+model of three numbers can take a tagger's place in a test.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import nullcontext
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Protocol
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from fedner.models.features import Batch, EncodedCorpus, collate
+from fedner.models.tagger import Tagger
+from fedner.scoring import Scores, score
+from fedner.training import Evaluation, trainable
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+Losses = Callable[[Tagger, Batch], Tensor]
+
+
+class Learner(Protocol):
+    """What an algorithm may ask of a platform's model and data."""
+
+    def weights(self) -> Mapping[str, Tensor]:
+        """Return the trainable weights themselves, by name: they are changed in place."""
+
+    def drawable(self) -> "NDArray[np.int64]":
+        """Return the indices of the sentences that there is something to learn from."""
+
+    def gradients(
+        self, sentences: "NDArray[np.int64]", seed: int
+    ) -> tuple[Tensor, dict[str, Tensor]]:
+        """Return the mean loss of the sentences and its gradient by name.
+
+        Args:
+            sentences: Indices of sentences.
+            seed: Of the step's dropout.
+        """
+
+    def scores(self) -> Scores | None:
+        """Return the scores on the platform's own evaluation part, or None without one."""
+
+
+def gold_losses(tagger: Tagger, batch: Batch) -> Tensor:
+    """Return the negative log-likelihood of the gold tags of each sentence (B,)."""
+    return tagger.losses(batch)
+
+
+@dataclass(frozen=True, slots=True)
+class TaggerLearner:
+    """A tagger, its encoded training sentences and what it is scored on.
+
+    Attributes:
+        tagger: The tagger; its weights are changed in place.
+        corpus: The training sentences.
+        losses: The loss of each sentence: of the gold tags, or with types left open that the
+            platform does not annotate (`annotation.marginalised_losses`).
+        evaluation: Sentences to score on, or None.
+        labels: The types that the platform annotates; None takes those of the evaluation's tags.
+        mixed_precision: bfloat16 products on a GPU; ignored on the CPU.
+    """
+
+    tagger: Tagger
+    corpus: EncodedCorpus
+    losses: Losses = gold_losses
+    evaluation: Evaluation | None = None
+    labels: Sequence[str] | None = None
+    mixed_precision: bool = False
+
+    def weights(self) -> Mapping[str, Tensor]:
+        """Return the trainable weights themselves, by name."""
+        return trainable(self.tagger)
+
+    def drawable(self) -> "NDArray[np.int64]":
+        """Return the indices of the sentences that have tokens."""
+        return np.flatnonzero(self.corpus.lengths)
+
+    def gradients(
+        self, sentences: "NDArray[np.int64]", seed: int
+    ) -> tuple[Tensor, dict[str, Tensor]]:
+        """Return the mean loss of the sentences and its gradient by name."""
+        self.tagger.train()
+        torch.manual_seed(seed)  # dropout draws from nothing else
+        weights = trainable(self.tagger)
+        batch = collate(self.corpus, sentences)
+        on_gpu = self.mixed_precision and self.corpus.device.type == "cuda"
+        with torch.autocast("cuda", torch.bfloat16) if on_gpu else nullcontext():
+            loss = self.losses(self.tagger, batch).mean()
+        computed = torch.autograd.grad(loss, list(weights.values()))
+        # A word table's gradient holds the rows of the batch alone: sums want all of them.
+        dense = (each.to_dense() if each.is_sparse else each for each in computed)
+        return loss.detach(), dict(zip(weights, dense, strict=True))
+
+    def scores(self) -> Scores | None:
+        """Return the scores over the types that the platform annotates."""
+        if self.evaluation is None:
+            return None
+        sentences = self.evaluation.sentences
+        return score(
+            [sentence.entities for sentence in sentences],
+            self.evaluation.predictions(self.tagger),
+            labels=self.evaluation.space.labels if self.labels is None else self.labels,
+            lengths=[len(sentence.tokens) for sentence in sentences],
+        )

@@ -1,0 +1,277 @@
+"""One platform at work: the shared weights come in, private weights stay, an update goes out.
+
+`Platform` is the runtime; what must survive a restart is its `PlatformState`, which never leaves
+the platform: private weights, their optimiser, the cursor in the data, the algorithm's memory.
+"""
+
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass, field
+from typing import Any, Literal, NamedTuple
+
+import torch
+from torch import Tensor
+
+from fedner.errors import FednerError
+from fedner.federated.learner import Learner
+from fedner.federated.messages import Broadcast, Update, nothing_shared
+from fedner.federated.sampling import Cursor, Sampler
+from fedner.models.partition import Partition
+from fedner.optimisers import Optimiser, OptimiserSettings
+from fedner.seeds import derive
+from fedner.tensors import SharedState, State
+from fedner.training import clip_by_norm
+
+LossReading = Literal["mean", "sum"]
+
+
+@dataclass(frozen=True, slots=True)
+class LocalSettings:
+    """How a platform computes, whatever the algorithm.
+
+    Attributes:
+        optimiser: Steps the private weights.
+        clip: The largest norm of a step's whole gradient, shared and private together, or None.
+        reports_loss: Whether the training loss may leave the platform.
+        rounds_per_slice: Rounds spent on each slice of an incremental schedule.
+    """
+
+    optimiser: OptimiserSettings = field(default_factory=OptimiserSettings)
+    clip: float | None = None
+    reports_loss: bool = True
+    rounds_per_slice: int = 1
+
+
+class Gradient(NamedTuple):
+    """The gradient of one step, cut where the partition cuts.
+
+    Attributes:
+        loss: The loss, still on its device.
+        shared: Of the weights that travel.
+        private: Of the weights that do not.
+    """
+
+    loss: Tensor
+    shared: SharedState
+    private: dict[str, Tensor]
+
+
+class Contribution(NamedTuple):
+    """What an algorithm's local part hands back for the update.
+
+    Attributes:
+        tensors: Gradients, differences or weights of the shared part.
+        losses: The loss of each step.
+        extra: What else the algorithm sends.
+    """
+
+    tensors: SharedState
+    losses: list[Tensor]
+    extra: SharedState = nothing_shared()
+
+
+@dataclass(frozen=True, slots=True)
+class PlatformState:
+    """All that a platform must keep between rounds: it never leaves.
+
+    Attributes:
+        tensors: Private weights, optimiser and algorithm's memory, by prefixed name.
+        facts: The cursor and the last round, as JSON can carry them.
+    """
+
+    tensors: Mapping[str, Tensor]
+    facts: Mapping[str, Any]
+
+
+@dataclass(slots=True)
+class Platform:
+    """A platform at work; algorithms use its methods, engines call `answer`.
+
+    Attributes:
+        name: What people call it.
+        learner: Its model and data.
+        partition: Which weights travel.
+        settings: How it computes.
+        seed: The seed of the run.
+        sampler: Draws its batches.
+        optimiser: Steps its private weights.
+        memory: What the algorithm keeps here between rounds, as control variates.
+        last_round: The last round that it answered.
+    """
+
+    name: str
+    learner: Learner
+    partition: Partition
+    settings: LocalSettings
+    seed: int
+    sampler: Sampler
+    optimiser: Optimiser
+    memory: dict[str, Tensor] = field(default_factory=dict)
+    last_round: int = 0
+    _weights: dict[str, Tensor] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self._weights = dict(self.learner.weights())
+        named = {*self.partition.shared, *self.partition.private}
+        if named != set(self._weights):
+            odd = sorted(named ^ set(self._weights))
+            raise FednerError(
+                f"platform {self.name!r}: its partition and its model differ in {odd[:5]}",
+                "Make the partition from the names of the model's trainable weights.",
+            )
+
+    def shared(self) -> SharedState:
+        """Return the shared weights themselves; a step changes them in place."""
+        return self.partition.shared_state(self._weights)
+
+    def private(self) -> dict[str, Tensor]:
+        """Return the private weights themselves."""
+        return self.partition.private_state(self._weights)
+
+    @torch.no_grad()
+    def load_shared(self, shared: SharedState) -> None:
+        """Copy the broadcast weights into the model.
+
+        Raises:
+            FednerError: If names or shapes are not those of the model's shared part.
+        """
+        if set(shared) != set(self.partition.shared):
+            odd = sorted(set(shared) ^ set(self.partition.shared))
+            raise FednerError(
+                f"platform {self.name!r}: the broadcast and its shared weights differ in {odd[:5]}",
+                "Server and platform must have the same recipe, embeddings and cut.",
+            )
+        for name, tensor in shared.items():
+            own = self._weights[name]
+            if own.shape != tensor.shape:
+                raise FednerError(
+                    f"platform {self.name!r}: weight {name!r} arrives with shape "
+                    f"{tuple(tensor.shape)}; expected {tuple(own.shape)}",
+                    "Server and platform must have the same recipe, embeddings and cut.",
+                )
+            own.copy_(tensor)
+
+    def gradient(self, broadcast: Broadcast, step: int, reading: LossReading = "mean") -> Gradient:
+        """Draw the next batch and return its gradient at the weights as they stand.
+
+        Args:
+            broadcast: Names the round and says how many sentences to draw.
+            step: The step within the round: names the stream of its dropout.
+            reading: Whether the loss is the mean or the sum over the batch.
+        """
+        sentences = self.sampler.draw(broadcast.batches[self.name])
+        path = ("round", broadcast.round, "platform", self.name, "step", step, "dropout")
+        loss, gradient = self.learner.gradients(sentences, derive(self.seed, *path))
+        if reading == "sum":
+            gradient = {name: each * len(sentences) for name, each in gradient.items()}
+        gradient = clip_by_norm(gradient, self.settings.clip)
+        return Gradient(
+            loss, self.partition.shared_state(gradient), self.partition.private_state(gradient)
+        )
+
+    def step_private(self, gradient: Gradient) -> None:
+        """Step the private weights along their part of a gradient."""
+        if gradient.private:
+            self.optimiser.step(self._weights, gradient.private)
+
+    def steps_of(self, epochs: int, batch: int) -> int:
+        """Return how many batches make `epochs` passes over the current slice."""
+        return epochs * -(-self.sampler.size // batch)
+
+    def answer(self, local: "LocalFunction", broadcast: Broadcast) -> Update:
+        """Work through one round and return what may leave."""
+        if self.name not in broadcast.batches:
+            raise FednerError(
+                f"platform {self.name!r} was not chosen for round {broadcast.round}",
+                "Ask only the platforms that the broadcast names.",
+            )
+        turn = (broadcast.round - 1) // self.settings.rounds_per_slice
+        self.sampler.enter(min(turn, len(self.sampler.pools) - 1))
+        self.load_shared(broadcast.shared)
+        done = local(self, broadcast)
+        self.last_round = broadcast.round
+        if set(done.tensors) != set(self.partition.shared):
+            raise FednerError(
+                f"platform {self.name!r}: the algorithm would send {sorted(done.tensors)[:5]}; "
+                "expected exactly the shared weights",
+                "An algorithm's local part must return one tensor for each shared weight.",
+            )
+        loss = None
+        if self.settings.reports_loss:
+            loss = float(torch.stack(done.losses).mean())
+        return Update(self.name, broadcast.round, done.tensors, done.extra, loss)
+
+    def state(self) -> PlatformState:
+        """Return a copy of all that must survive a restart."""
+        parts: dict[str, State] = {
+            "private": self.private(),
+            "optimiser": self.optimiser.state(),
+            "memory": self.memory,
+        }
+        tensors = {
+            f"{part}/{name}": tensor.detach().cpu().clone()
+            for part, state in parts.items()
+            for name, tensor in state.items()
+        }
+        return PlatformState(
+            tensors, {"cursor": asdict(self.sampler.cursor), "last_round": self.last_round}
+        )
+
+    @torch.no_grad()
+    def restore(self, state: PlatformState) -> None:
+        """Go on from a state of this platform.
+
+        Raises:
+            FednerError: If it belongs to another model.
+        """
+        parts: dict[str, dict[str, Tensor]] = {"private": {}, "optimiser": {}, "memory": {}}
+        for key, tensor in state.tensors.items():
+            part, _, name = key.partition("/")
+            parts.get(part, {})[name] = tensor
+        private = self.private()
+        found = {name: tuple(tensor.shape) for name, tensor in parts["private"].items()}
+        if found != {name: tuple(tensor.shape) for name, tensor in private.items()}:
+            raise FednerError(
+                f"platform {self.name!r}: the stored private weights {json.dumps(found)[:200]} are "
+                "not those of its model",
+                "Resume with the recipe, the labels and the cut that the run began with.",
+            )
+        device = next(iter(self._weights.values())).device
+        for name, tensor in parts["private"].items():
+            private[name].copy_(tensor)
+        moved = {
+            name: tensor if name == "steps" else tensor.to(device)
+            for name, tensor in parts["optimiser"].items()
+        }
+        self.optimiser = Optimiser.restored(self.settings.optimiser, moved)
+        self.memory = {name: tensor.to(device) for name, tensor in parts["memory"].items()}
+        self.sampler.cursor = Cursor(**state.facts["cursor"])
+        self.last_round = int(state.facts["last_round"])
+
+
+LocalFunction = Callable[[Platform, Broadcast], Contribution]
+
+
+def platform(
+    name: str,
+    learner: Learner,
+    partition: Partition,
+    seed: int,
+    settings: LocalSettings | None = None,
+    *,
+    pools: "tuple[Any, ...] | None" = None,
+) -> Platform:
+    """Return a platform at its beginning.
+
+    Args:
+        name: What people call it.
+        learner: Its model and data.
+        partition: Which weights travel.
+        seed: The seed of the run.
+        settings: How it computes.
+        pools: The slices of an incremental schedule (`sampling.slice_indices`); None for all
+            sentences at once.
+    """
+    chosen = LocalSettings() if settings is None else settings
+    sampler = Sampler((learner.drawable(),) if pools is None else pools, seed, name)
+    return Platform(name, learner, partition, chosen, seed, sampler, Optimiser(chosen.optimiser))

@@ -1,0 +1,68 @@
+"""The server's state on disk: shared weights, extras, optimiser and memory under one round."""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from torch import Tensor
+
+from fedner.errors import FednerError
+from fedner.federated.algorithms.algorithm import Server
+from fedner.federated.checkpoints import read_state, write_state
+from fedner.optimisers import Optimiser
+from fedner.tensors import SharedState
+
+_PARTS = ("shared", "extra", "optimiser", "memory")
+
+
+def store_server(folder: Path, round_: int, server: Server, facts: Mapping[str, Any]) -> None:
+    """Put the server's state on disk under a round."""
+    optimiser = {} if server.optimiser is None else server.optimiser.state()
+    held: dict[str, Mapping[str, Tensor]] = dict(
+        zip(_PARTS, (server.shared, server.extra, optimiser, server.memory), strict=True)
+    )
+    tensors = {f"{part}/{name}": each for part in held for name, each in held[part].items()}
+    write_state(folder, round_, tensors, facts)
+
+
+def restore_server(folder: Path, round_: int, like: Server) -> tuple[Server, dict[str, Any]]:
+    """Return the server as it was stored, on the device of `like`, and the facts beside it.
+
+    Raises:
+        FednerError: If it is another model's or another algorithm's than `like`, the server that
+            the run would begin with.
+    """
+    tensors, facts = read_state(folder, round_)
+    device = next((tensor.device for tensor in like.shared.values()), "cpu")
+    parts: dict[str, dict[str, Tensor]] = {part: {} for part in _PARTS}
+    for key, tensor in tensors.items():
+        part, _, name = key.partition("/")
+        # The count of steps is read by Python: it has no business on a GPU.
+        parts[part][name] = tensor if name == "steps" else tensor.to(device)
+    _check(folder, round_, like, parts)
+    optimiser = None
+    if like.optimiser is not None:
+        optimiser = Optimiser.restored(like.optimiser.settings, parts["optimiser"])
+    shared, extra = SharedState(parts["shared"]), SharedState(parts["extra"])
+    return Server(shared, extra, optimiser, parts["memory"]), facts
+
+
+def _check(
+    folder: Path, round_: int, like: Server, parts: Mapping[str, Mapping[str, Tensor]]
+) -> None:
+    expected = {name: tuple(tensor.shape) for name, tensor in like.shared.items()}
+    if expected != {name: tuple(tensor.shape) for name, tensor in parts["shared"].items()}:
+        raise FednerError(
+            f"{folder}: the stored shared weights of round {round_} are not those of this model",
+            "Resume with the recipe, the embeddings and the cut that the run began with.",
+        )
+    is_alike = (
+        (like.optimiser is None) == (not parts["optimiser"])
+        and set(like.memory) == set(parts["memory"])
+        and set(like.extra) == set(parts["extra"])
+    )
+    if not is_alike:
+        raise FednerError(
+            f"{folder}: the stored server of round {round_} is that of another algorithm",
+            "Resume with the algorithm that the run began with.",
+        )

@@ -1,0 +1,115 @@
+import pytest
+import torch
+from linear_platform import initial
+
+from fedner.errors import FednerError
+from fedner.federated.messages import Broadcast, Failure, Update
+from fedner.federated.screening import NormRule, Screen
+from fedner.models.partition import Partition
+from fedner.tensors import SharedState
+
+BROADCAST = Broadcast("run", 4, initial(), batches=dict.fromkeys("abcdefghijkl", 1))
+
+
+def shared(a: float = 1.0, b: float = 1.0) -> SharedState:
+    return initial(a, b)
+
+
+def update(platform: str, a: float = 1.0, b: float = 0.0) -> Update:
+    return Update(platform, 4, shared(a, b), loss=1.0)
+
+
+def screened(screen: Screen, *replies: Update | Failure) -> list[str]:
+    return [each.platform for each in screen.sound(replies, BROADCAST)]
+
+
+def other(**tensors: torch.Tensor) -> SharedState:
+    named = {f"shared.{name}": tensor for name, tensor in tensors.items()}
+    return Partition(tuple(named), ()).shared_state(named)
+
+
+ONE = torch.ones(1)
+
+
+@pytest.mark.parametrize(
+    ("spoilt", "code"),
+    [
+        (Update("zz", 4, shared()), "platform"),
+        (Update("a", 3, shared()), "round"),
+        (Update("a", 4, other(a=ONE)), "names"),
+        (Update("a", 4, other(a=ONE, b=ONE, c=ONE)), "names"),
+        (Update("a", 4, other(a=ONE, b=torch.ones(2))), "shape"),
+        (Update("a", 4, other(a=ONE, b=ONE.double())), "dtype"),
+        (Update("a", 4, shared(), extra=shared()), "names"),
+        (Update("a", 4, shared(a=float("nan"))), "not-finite"),
+        (Update("a", 4, shared(b=float("inf"))), "not-finite"),
+        (Update("a", 4, shared(), loss=float("nan")), "not-finite"),
+    ],
+)
+def test_unsound_updates_are_refused_by_name(spoilt: Update, code: str) -> None:
+    screen = Screen(NormRule())
+    assert screened(screen, spoilt, update("b")) == ["b"]
+    assert [(each.platform, each.code) for each in screen.refusals] == [(spoilt.platform, code)]
+    assert list(screen.accepted) == ["b"]
+
+
+def test_extras_must_be_those_of_the_broadcast() -> None:
+    broadcast = Broadcast("run", 4, shared(), extra=shared(), batches={"a": 1, "b": 1})
+    screen = Screen(NormRule())
+    replies = [Update("a", 4, shared(), extra=shared()), Update("b", 4, shared())]
+    assert [each.platform for each in screen.sound(replies, broadcast)] == ["a"]
+    bad = Update("a", 4, shared(), extra=shared(a=float("inf")))
+    assert [each.platform for each in screen.sound([bad], broadcast)] == []
+
+
+def test_whoever_answers_twice_is_heard_once() -> None:
+    screen = Screen(NormRule())
+    assert screened(screen, update("a"), update("a", 2.0)) == ["a"]
+    assert screen.refusals[0].message == "it answered twice"
+
+
+def test_absurd_norms_are_judged_by_the_past() -> None:
+    screen = Screen(NormRule(factor=10.0))
+    assert screened(screen, *(update(name, 2.0) for name in "abcd")) == ["a", "b", "c", "d"]
+    # The median is 2: a norm of 20 is allowed, more is not.
+    assert screened(screen, update("a", 20.0), update("b", 20.1)) == ["a"]
+    assert screen.refusals[0].message == "its norm is 20.1; expected at most 20"
+    assert screened(screen, update("a", -19.0)) == ["a"]
+
+
+def test_the_first_updates_are_judged_by_each_other() -> None:
+    screen = Screen(NormRule(factor=10.0))
+    assert screened(screen, update("a", 1e9), *(update(name) for name in "bcd")) == ["b", "c", "d"]
+    assert screen.refusals[0].platform == "a"
+    assert screen.norms == [1.0, 1.0, 1.0]
+
+
+def test_two_alone_cannot_judge_each_other() -> None:
+    screen = Screen(NormRule(factor=10.0))
+    assert screened(screen, update("a", 1e9), update("b")) == ["a", "b"]
+
+
+def test_a_stated_bound_holds_from_the_first_update_on() -> None:
+    screen = Screen(NormRule(factor=None, bound=5.0))
+    assert screened(screen, update("a", 3.0, 4.0), update("b", 3.0, 4.1)) == ["a"]
+
+
+def test_failures_are_noted_and_not_refused() -> None:
+    screen = Screen(NormRule())
+    assert screened(screen, Failure("a", 4, "no-reply", "silent"), update("b")) == ["b"]
+    assert [each.platform for each in screen.failures] == ["a"]
+    assert screened(screen, update("b")) == ["b"]
+    assert screen.failures == []
+
+
+def test_the_rule_may_be_to_stop() -> None:
+    screen = Screen(NormRule(), on_refusal="stop")
+    with pytest.raises(FednerError, match="the update of platform 'a' was refused: it answers"):
+        screened(screen, Update("a", 3, shared()), update("b"))
+
+
+def test_only_the_latest_norms_are_remembered() -> None:
+    screen = Screen(NormRule())
+    for _ in range(50):
+        screened(screen, update("a"), update("b"))
+    assert len(screen.norms) == 64
