@@ -24,6 +24,7 @@ from fedner.models.crf import CRF
 from fedner.models.embeddings.characters import NUM_CODES
 from fedner.models.embeddings.words import HashedWords, WordEmbedding
 from fedner.models.features import Batch, EncodedCorpus, TagSpace, collate, encode_corpus
+from fedner.models.graphed import GraphedTagger
 from fedner.models.tagger import Tagger
 from fedner.models.zoo import RECIPES, build_tagger
 from fedner.optimisers import OptimiserSettings
@@ -100,15 +101,16 @@ def encoded(sentences: list[Sentence], device: str) -> tuple[EncodedCorpus, Word
 
 
 def own_step(
-    tagger: Tagger, corpus: EncodedCorpus, *, mixed_precision: bool = False
+    tagger: Tagger, corpus: EncodedCorpus, *, mixed_precision: bool = False, graphs: bool = False
 ) -> Callable[[np.ndarray], None]:
     """Return what `training.train` does with a batch."""
     optimiser = optimiser_for(tagger, OptimiserSettings())
     weights = trainable(tagger)
+    graphed = GraphedTagger(tagger) if graphs else None
 
     def step(chosen: np.ndarray) -> None:
         batch = collate(corpus, chosen)
-        _, gradient = gradients(tagger, batch, mixed_precision=mixed_precision)
+        _, gradient = gradients(tagger, batch, mixed_precision=mixed_precision, graphed=graphed)
         optimiser.step(weights, clip_by_norm(gradient, 5.0))
 
     return step
@@ -155,7 +157,8 @@ def step_rows(device: str, low: int, high: int, repeats: int) -> list[Row]:
     steps = [lambda: ours(chosen), lambda: theirs(chosen)]
     if device == "cuda":
         mixed = own_step(tagger, corpus, mixed_precision=True)
-        steps.append(lambda: mixed(chosen))
+        recorded = own_step(tagger, corpus, graphs=True)
+        steps += [lambda: mixed(chosen), lambda: recorded(chosen)]
     times = interleaved(steps, repeats, device)
     name = f"tagger: ELMoNER step, {BATCH} sentences of {low} to {high} tokens, {device}"
     ratios = [own / other for own, other in zip(times[0], times[1], strict=True)]
@@ -165,7 +168,10 @@ def step_rows(device: str, low: int, high: int, repeats: int) -> list[Row]:
         (f"{name}, fedner / plain torch", median(ratios), "x"),
     ]
     if device == "cuda":
-        rows.append((f"{name}, fedner, mixed precision", 1e3 * median(times[2]), "ms"))
+        rows += [
+            (f"{name}, fedner, mixed precision", 1e3 * median(times[2]), "ms"),
+            (f"{name}, fedner, recorded graphs", 1e3 * median(times[3]), "ms"),
+        ]
     return rows
 
 
@@ -177,9 +183,10 @@ def throughput_rows(device: str, num_sentences: int) -> list[Row]:
     for name in ("ELMoNER", "CNN-CLSTM-CRF"):
         recipe = RECIPES[name]
         tagger = build_tagger(recipe, words, SPACE, CONTEXT if recipe.context else 0).to(device)
-        step = own_step(tagger.train(), corpus)
+        step = own_step(tagger.train(), corpus, graphs=device == "cuda")
         batches = bucketed_batches(corpus.lengths, BATCH, 1, 1)
-        step(batches[0])
+        for chosen in batches if device == "cuda" else batches[:1]:
+            step(chosen)  # recordings are made in the first epoch
         start = perf_counter()
         for chosen in batches:
             step(chosen)

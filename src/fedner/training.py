@@ -21,6 +21,7 @@ from fedner.corpus.sentence import Entity, Sentence
 from fedner.corpus.splits import Split, holdout
 from fedner.errors import FednerError
 from fedner.models.features import Batch, EncodedCorpus, TagSpace, collate, select
+from fedner.models.graphed import GraphedTagger
 from fedner.models.tagger import Tagger
 from fedner.optimisers import Optimiser, OptimiserSettings
 from fedner.scoring import Scores, score
@@ -47,6 +48,8 @@ class TrainingSettings:
         patience: Stop after this many epochs without a better score on the held-out part, and keep
             the best weights; None trains all epochs.
         mixed_precision: bfloat16 products on a GPU; ignored on the CPU.
+        graphs: Whether steps on a CUDA device are recorded and replayed (`models/graphed.py`); pays
+            in runs of many steps.
     """
 
     epochs: int = 15
@@ -55,6 +58,7 @@ class TrainingSettings:
     clip: float | None = 5.0
     patience: int | None = None
     mixed_precision: bool = False
+    graphs: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,19 +133,32 @@ def seed_dropout(seed: int, *path: str | int) -> None:
 
 
 def gradients(
-    tagger: Tagger, batch: Batch, *, mixed_precision: bool = False
+    tagger: Tagger,
+    batch: Batch,
+    *,
+    mixed_precision: bool = False,
+    graphed: GraphedTagger | None = None,
 ) -> tuple[Tensor, dict[str, Tensor]]:
-    """Return the mean loss of the batch and its gradient by parameter name."""
+    """Return the mean loss of the batch and its gradient by parameter name.
+
+    Args:
+        tagger: The tagger.
+        batch: The batch.
+        mixed_precision: bfloat16 products on a GPU; ignored on the CPU.
+        graphed: Recordings of the tagger on a CUDA device, to replay instead of launching.
+    """
     weights = trainable(tagger)
     with _autocast(batch.mask_BL.device, mixed_precision):
-        loss = tagger.losses(batch).mean()
+        emissions_BLK = tagger(batch) if graphed is None else graphed.emissions(batch)
+        loss = tagger.losses_of(emissions_BLK, batch).mean()
     computed = torch.autograd.grad(loss, list(weights.values()))
     return loss.detach(), dict(zip(weights, computed, strict=True))
 
 
 def _autocast(device: torch.device, wanted: bool) -> AbstractContextManager[object]:
     if wanted and device.type == "cuda":
-        return torch.autocast("cuda", torch.bfloat16)
+        # Weights are cast each time: recordings may not refer to casts that are gone.
+        return torch.autocast("cuda", torch.bfloat16, cache_enabled=False)
     return nullcontext()
 
 
@@ -226,10 +243,12 @@ def train(
         load(tagger, resume.weights)
         state = resume
     optimiser = optimiser_for(tagger, settings.optimiser, resume.optimiser if resume else None)
+    is_graphed = settings.graphs and GraphedTagger.fits(tagger, corpus.device)
+    graphed = GraphedTagger(tagger) if is_graphed else None
     for epoch in range(len(state.curve) + 1, settings.epochs + 1):
         if _has_stopped(state, settings):
             break
-        loss = _train_epoch(tagger, corpus, settings, optimiser, seed, epoch)
+        loss = _train_epoch(tagger, corpus, settings, optimiser, seed, epoch, graphed)
         f1 = None if held_out is None else held_out.scores(tagger).strict_micro.f1
         curve = (*state.curve, EpochRecord(epoch, loss, f1))
         optimiser.flush()
@@ -258,6 +277,7 @@ def _train_epoch(
     optimiser: Optimiser,
     seed: int,
     epoch: int,
+    graphed: GraphedTagger | None,
 ) -> float:
     tagger.train()
     weights = trainable(tagger)
@@ -265,8 +285,13 @@ def _train_epoch(
     num_sentences = 0
     for step, chosen in enumerate(bucketed_batches(corpus.lengths, settings.batch, seed, epoch)):
         seed_dropout(seed, epoch, step)
+        # A batch that is not full, the last of a bucket, is not worth a recording.
+        recordings = graphed if len(chosen) == settings.batch else None
         loss, gradient = gradients(
-            tagger, collate(corpus, chosen), mixed_precision=settings.mixed_precision
+            tagger,
+            collate(corpus, chosen),
+            mixed_precision=settings.mixed_precision,
+            graphed=recordings,
         )
         optimiser.step(weights, clip_by_norm(gradient, settings.clip))
         total += loss * len(chosen)

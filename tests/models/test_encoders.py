@@ -1,5 +1,7 @@
 """The encoders give what torch's own layers give, and dropout what it promises."""
 
+from dataclasses import replace
+
 import pytest
 import torch
 from hypothesis import given, settings
@@ -63,8 +65,12 @@ def test_bilstm_is_torch_on_packed_sentences(layers: int, lengths: list[int]) ->
     mask = (torch.arange(max(lengths)) < torch.tensor(lengths)[:, None]).unsqueeze(-1)
     leaves = [x_BLD, *bilstm.parameters()]
     expected = torch.autograd.grad((theirs * mask).square().sum(), leaves)
-    for way in (bilstm, bilstm._encode_packed, bilstm._encode_padded):
-        ours = way(x_BLD, layout) * mask
+    for out_BLH in (
+        bilstm(x_BLD, layout),
+        bilstm(x_BLD, replace(layout, sizes_L=None)),
+        bilstm._encode_packed(x_BLD, layout, layout.sizes_L),
+    ):
+        ours = out_BLH * mask
         assert torch.allclose(ours, theirs, atol=1e-6)
         found = torch.autograd.grad(ours.square().sum(), leaves)
         for mine, other in zip(found, expected, strict=True):

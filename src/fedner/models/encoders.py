@@ -117,13 +117,14 @@ class TokenLayout:
         places_BL: For each cell its place among the packed tokens; 0 where there is no token.
         mirrored_BL: For each cell the cell of the token as far from the sentence's end as this one
             is from its beginning; where there is no token, the cell itself.
-        sizes_L: How many sentences have a first, second, ... token; on the CPU.
+        sizes_L: How many sentences have a first, second, ... token, on the CPU; None where
+            sentences shall not be packed.
     """
 
     cells_N: Tensor
     places_BL: Tensor
     mirrored_BL: Tensor
-    sizes_L: Tensor
+    sizes_L: Tensor | None
 
 
 # On a CPU torch takes this much longer for a packed token than for a token of a full batch.
@@ -153,14 +154,15 @@ class BiLSTM(nn.Module):
     def forward(self, x_BLD: Tensor, layout: TokenLayout) -> Tensor:
         """Encode sentences of falling length; what comes out behind an end means nothing."""
         num_packed, num_cells = len(layout.cells_N), layout.places_BL.numel()
-        if x_BLD.device.type == "cpu" and num_cells < _PACKED_COST * num_packed:
+        is_dense = x_BLD.device.type == "cpu" and num_cells < _PACKED_COST * num_packed
+        if layout.sizes_L is None or is_dense:
             return self._encode_padded(x_BLD, layout)
-        return self._encode_packed(x_BLD, layout)
+        return self._encode_packed(x_BLD, layout, layout.sizes_L)
 
-    def _encode_packed(self, x_BLD: Tensor, layout: TokenLayout) -> Tensor:
+    def _encode_packed(self, x_BLD: Tensor, layout: TokenLayout, sizes_L: Tensor) -> Tensor:
         # Packing by one lookup each way: torch's own packing launches kernels token by token.
         tokens_ND = x_BLD.flatten(0, 1).index_select(0, layout.cells_N)
-        encoded, _ = self.lstm(PackedSequence(tokens_ND, layout.sizes_L))
+        encoded, _ = self.lstm(PackedSequence(tokens_ND, sizes_L))
         encoded_NH: Tensor = encoded.data
         return _at(encoded_NH, layout.places_BL)
 

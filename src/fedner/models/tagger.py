@@ -131,7 +131,11 @@ class Tagger(nn.Module):
 
     def losses(self, batch: Batch) -> Tensor:
         """Return the negative log-likelihood of each sentence (B,)."""
-        return -self.decoder.log_likelihood(self(batch), batch.gold_tags, batch.lengths_B)
+        return self.losses_of(self(batch), batch)
+
+    def losses_of(self, emissions_BLK: Tensor, batch: Batch) -> Tensor:
+        """Return the negative log-likelihood of each sentence, given its emissions (B,)."""
+        return -self.decoder.log_likelihood(emissions_BLK, batch.gold_tags, batch.lengths_B)
 
     @torch.no_grad()
     def best_tags(self, batch: Batch) -> Tensor:
