@@ -60,8 +60,8 @@ PLATFORMS: dict[str, SyntheticPlatform] = {
             ("ADE", "Dosage", "Drug"),
             "BIO",
             "ADE: the noun phrase with its qualifiers of course and site, without severity. Drug "
-            "and Dosage: only in sentences that blame the drug for an adverse event. Negated, "
-            "pre-existing and treated disorders are not marked.",
+            "and Dosage: as a rule only in sentences that blame the drug for an adverse event. "
+            "Negated, pre-existing and treated disorders are not marked.",
         ),
         SyntheticPlatform(
             "forum-posts",
