@@ -1,8 +1,8 @@
 """What a platform is willing to spend in all, and whether one more release still fits.
 
-The decision is exact at the border: a release is refused if and only if the accountant's epsilon of
-everything, that release included, is above the budget. What makes it quick is only sound: an upper
-bound by the cheap accountant that already fits, or a larger composition that is known to fit.
+The decision is exact at the border: a release is let through if and only if everything together,
+that release included, is within the budget by the budget's accountant. With PLD the looser RDP may
+vouch for it too, being an upper bound and cheap, as may a larger composition known to fit.
 """
 
 import math

@@ -7,7 +7,7 @@ Why the operating system's generator itself, and not a fast generator seeded fro
 whose gradient is zero (a word that does not occur) show the noise itself to whoever reads the
 update. From such draws the state of a Mersenne twister (torch on a CPU) can be solved, and all
 other noise of the step subtracted. The kernel's ChaCha20 stream has no such weakness and gives
-about 0.4 GB/s, which is 40 million normals a second on one core together with their transform.
+about 0.4 GB/s, which is 35 million normals a second on one core together with their transform.
 """
 
 import os
