@@ -4,8 +4,10 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 BENCH_STAMP := $(VENV)/.installed-bench
+PEERS := .venv-peers
+PEERS_STAMP := $(PEERS)/.installed
 
-.PHONY: help setup demo test test-slow check format bench clean
+.PHONY: help setup demo test test-slow check format bench bench-peers clean
 .DEFAULT_GOAL := help
 
 help:  ## list the targets
@@ -40,8 +42,17 @@ format: $(STAMP)  ## let ruff mend what it can
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
 
+$(PEERS_STAMP): pyproject.toml
+	test -x $(PEERS)/bin/python || $(PYTHON) -m venv $(PEERS)
+	$(PEERS)/bin/python -m pip install --quiet --disable-pip-version-check 'torch>=2.6,<2.14'
+	$(PEERS)/bin/python -m pip install --quiet --disable-pip-version-check --editable . 'flair>=0.15,<0.16' 'spacy>=3.8,<3.9'
+	touch $@
+
+bench-peers: $(PEERS_STAMP)  ## taggers beside flair and spaCy, in an environment of their own
+	$(PEERS)/bin/python -m benchmarks.peers.taggers
+
 bench: $(BENCH_STAMP)  ## speed and memory, as ratios against peers in the same run
 	$(BIN)/python -m benchmarks
 
 clean:  ## remove what the other targets made
-	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis dist
+	rm -rf $(VENV) $(PEERS) .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis dist

@@ -1,0 +1,1 @@
+"""Benchmarks beside peers that need an environment of their own: see the Makefile."""
