@@ -1,6 +1,7 @@
 """The round loop: resuming, participation, refusals, and what is left on disk."""
 
 import json
+import multiprocessing
 import stat
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -14,7 +15,7 @@ from fedner.engines.in_process import InProcess
 from fedner.errors import FednerError
 from fedner.federated.aggregate import RULES, Reply
 from fedner.federated.algorithms import ALGORITHMS, algorithm_named
-from fedner.federated.checkpoints import read_state, stored_rounds
+from fedner.federated.checkpoints import held_by_this_process, read_state, stored_rounds
 from fedner.federated.messages import Broadcast, Failure, Update
 from fedner.federated.participation import Participation
 from fedner.federated.run import RECORD, RunRecord, RunSettings, run
@@ -259,9 +260,30 @@ def test_settings_that_do_not_fit_are_refused(tmp_path: Path) -> None:
         run(algorithm, engine, initial(), settings(), seed=1)
     with pytest.raises(FednerError, match="checkpoints need a folder"):
         start(checkpoint_every=1)
+    engine = InProcess(random_platform, NAMES, algorithm.local)
     with pytest.raises(FednerError, match="no folder to store"):
-        engine = InProcess(random_platform, NAMES, algorithm.local)
         start(engine=engine, folder=tmp_path / "run", checkpoint_every=1)
+
+
+def test_a_folder_serves_one_run_at_a_time(tmp_path: Path) -> None:
+    """Held by another process, as POSIX locks do not tell apart the hands of one."""
+    start(folder=tmp_path / "run", rounds=1)
+    context = multiprocessing.get_context("fork")
+    here, there = context.Pipe()
+    holder = context.Process(target=_hold, args=(tmp_path / "run", there))
+    holder.start()
+    assert here.recv() == "held"
+    with pytest.raises(FednerError, match="is in use by another process"):
+        start(folder=tmp_path / "run", resume=True)
+    here.send("go")
+    holder.join()
+    start(folder=tmp_path / "run", resume=True)
+
+
+def _hold(folder: Path, pipe: Any) -> None:
+    with held_by_this_process(folder):
+        pipe.send("held")
+        pipe.recv()
 
 
 def test_progress_is_told_round_by_round() -> None:

@@ -1,3 +1,5 @@
+from itertools import pairwise
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -50,7 +52,7 @@ def test_batches_add_up_and_follow_the_shares(sizes: dict[str, int], spare: int)
 def test_larger_platforms_never_draw_less(sizes: dict[str, int], spare: int) -> None:
     batches = batch_sizes(sizes, len(sizes) + spare)
     ordered = sorted(sizes, key=lambda name: sizes[name])
-    pairs = zip(ordered, ordered[1:], strict=False)
+    pairs = pairwise(ordered)
     assert all(batches[a] <= batches[b] for a, b in pairs if sizes[a] < sizes[b])
 
 

@@ -4,8 +4,10 @@ Server and platforms have folders of their own and the same round numbers. Whoev
 two of them leaves at least one round that all have, since nobody runs ahead by more than one.
 """
 
+import os
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +28,31 @@ def owner_folder(folder: Path) -> Path:
     for each in reversed(missing):
         each.mkdir(mode=OWNER_FOLDER, exist_ok=True)
     return folder
+
+
+@contextmanager
+def held_by_this_process(folder: Path) -> Iterator[None]:
+    """Keep other processes from running in a folder; the lock ends with the process, even killed.
+
+    Raises:
+        FednerError: If another process holds it.
+    """
+    try:
+        import fcntl
+    except ImportError:  # Windows: nothing to lock with, and nothing to lose but the warning
+        yield
+        return
+    descriptor = os.open(folder / ".lock", os.O_RDWR | os.O_CREAT, 0o600)
+    try:
+        # A record lock and not flock: forked workers must not inherit it.
+        fcntl.lockf(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        yield
+    except BlockingIOError as error:
+        raise FednerError(
+            f"{folder} is in use by another process", "Wait for its end, or take another folder."
+        ) from error
+    finally:
+        os.close(descriptor)
 
 
 def platform_folder(folder: Path, platform: str) -> Path:

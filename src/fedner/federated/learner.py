@@ -101,10 +101,16 @@ class TaggerLearner:
         """Return the scores over the types that the platform annotates."""
         if self.evaluation is None:
             return None
-        sentences = self.evaluation.sentences
-        return score(
-            [sentence.entities for sentence in sentences],
-            self.evaluation.predictions(self.tagger),
-            labels=self.evaluation.space.labels if self.labels is None else self.labels,
-            lengths=[len(sentence.tokens) for sentence in sentences],
-        )
+        labels = self.evaluation.space.labels if self.labels is None else self.labels
+        return own_scores(self.tagger, self.evaluation, labels)
+
+
+def own_scores(tagger: Tagger, evaluation: Evaluation, labels: Sequence[str]) -> Scores:
+    """Score a tagger over the types that one platform annotates, whatever its tags are."""
+    sentences = evaluation.sentences
+    return score(
+        [sentence.entities for sentence in sentences],
+        evaluation.predictions(tagger),
+        labels=labels,
+        lengths=[len(sentence.tokens) for sentence in sentences],
+    )

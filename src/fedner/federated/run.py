@@ -7,6 +7,7 @@ where it is time. Platforms store their private parts before the server stores i
 
 import time
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import closing
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -21,7 +22,12 @@ from fedner.federated.aggregate import (
     in_canonical_order,
 )
 from fedner.federated.algorithms.algorithm import Algorithm, Server
-from fedner.federated.checkpoints import drop_after, owner_folder, stored_rounds
+from fedner.federated.checkpoints import (
+    drop_after,
+    held_by_this_process,
+    owner_folder,
+    stored_rounds,
+)
 from fedner.federated.engine import Engine
 from fedner.federated.messages import Broadcast, payload_bytes
 from fedner.federated.participation import Participation, check_participation, choose
@@ -89,6 +95,19 @@ class _State:
     records: list[RoundRecord]
 
 
+@dataclass(frozen=True, slots=True)
+class _Place:
+    """Where a run is kept."""
+
+    folder: Path
+    record: RecordFile
+
+    @property
+    def server(self) -> Path:
+        """The folder of the server's states."""
+        return self.folder / "server"
+
+
 def run(
     algorithm: Algorithm,
     engine: Engine,
@@ -118,24 +137,37 @@ def run(
             to be resumed, too few platforms answered, or an update was refused and that stops.
     """
     _check(settings, engine, folder)
-    record = None if folder is None else RecordFile(owner_folder(folder) / RECORD)
-    state = _begin(algorithm, engine, initial, settings, folder, record, resume)
+    if folder is None:
+        state = _State(0, algorithm.init(initial), _screen(settings), [])
+        return _rounds(algorithm, engine, settings, seed, state, None, on_round)
+    with held_by_this_process(owner_folder(folder)), closing(RecordFile(folder / RECORD)) as record:
+        place = _Place(folder, record)
+        state = _begin(algorithm, engine, initial, settings, place, resume)
+        return _rounds(algorithm, engine, settings, seed, state, place, on_round)
+
+
+def _rounds(
+    algorithm: Algorithm,
+    engine: Engine,
+    settings: RunSettings,
+    seed: int,
+    state: _State,
+    place: _Place | None,
+    on_round: OnRound | None,
+) -> RunRecord:
+    """Take the rounds that are left."""
     first = state.round
-    try:
-        while state.round < settings.rounds:
-            began = time.perf_counter()
-            done = _round(algorithm, engine, settings, seed, state)
-            done = replace(done, seconds=time.perf_counter() - began)
-            state.records.append(done)
-            if record is not None:
-                record.append(done)
-            if folder is not None and _is_time(state.round, settings, settings.checkpoint_every):
-                _store(engine, settings, state, folder, record)
-            if on_round is not None:
-                on_round(done)
-    finally:
-        if record is not None:
-            record.close()
+    while state.round < settings.rounds:
+        began = time.perf_counter()
+        done = _round(algorithm, engine, settings, seed, state)
+        done = replace(done, seconds=time.perf_counter() - began)
+        state.records.append(done)
+        if place is not None:
+            place.record.append(done)
+            if _is_time(state.round, settings, settings.checkpoint_every):
+                _store(engine, settings, state, place)
+        if on_round is not None:
+            on_round(done)
     return RunRecord(state.server, tuple(state.records), first)
 
 
@@ -158,35 +190,34 @@ def _check(settings: RunSettings, engine: Engine, folder: Path | None) -> None:
         raise FednerError("checkpoints need a folder", "Name one, or set checkpoint_every to 0.")
 
 
+def _screen(settings: RunSettings) -> Screen:
+    return Screen(settings.norms, settings.on_refusal)
+
+
 def _begin(
     algorithm: Algorithm,
     engine: Engine,
     initial: SharedState,
     settings: RunSettings,
-    folder: Path | None,
-    record: RecordFile | None,
+    place: _Place,
     resume: bool,
 ) -> _State:
     """Return where the run begins: at round 0, or at the newest round that everybody has."""
-    screen = Screen(settings.norms, settings.on_refusal)
-    state = _State(0, algorithm.init(initial), screen, [])
-    if folder is None or record is None:
-        return state
+    state = _State(0, algorithm.init(initial), _screen(settings), [])
     if not resume:
-        if record.path.exists():
+        if place.record.path.exists():
             raise FednerError(
-                f"{folder} already holds a run",
-                "Resume it, or name another folder.",
+                f"{place.folder} already holds a run", "Resume it, or name another folder."
             )
         return state
-    common = set(stored_rounds(folder / "server")) & set(engine.saved())
+    common = set(stored_rounds(place.server)) & set(engine.saved())
     state.round = max((each for each in common if each <= settings.rounds), default=0)
     engine.load(state.round)
     if state.round:
-        state.server, facts = restore_server(folder / "server", state.round, state.server)
-        screen.norms = [float(norm) for norm in facts["norms"]]
-    drop_after(folder / "server", state.round)
-    state.records = record.keep_until(state.round)
+        state.server, facts = restore_server(place.server, state.round, state.server)
+        state.screen.norms = [float(norm) for norm in facts["norms"]]
+    drop_after(place.server, state.round)
+    state.records = place.record.keep_until(state.round)
     return state
 
 
@@ -279,12 +310,9 @@ def _record(
     )
 
 
-def _store(
-    engine: Engine, settings: RunSettings, state: _State, folder: Path, record: RecordFile | None
-) -> None:
+def _store(engine: Engine, settings: RunSettings, state: _State, place: _Place) -> None:
     """Store a round: record, then every platform's private part, then the server's."""
-    if record is not None:
-        record.sync()
+    place.record.sync()
     engine.save(state.round)
     facts = {"run": settings.run, "norms": state.screen.norms}
-    store_server(folder / "server", state.round, state.server, facts)
+    store_server(place.server, state.round, state.server, facts)

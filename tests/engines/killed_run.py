@@ -1,0 +1,53 @@
+"""A small federation with checkpoints, to be killed: `python killed_run.py FOLDER ENGINE`.
+
+Prints "go" at the first round and "done" with the final weights, so that a kill can be timed.
+"""
+
+import sys
+from pathlib import Path
+
+import torch
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "federated"))
+
+from linear_platform import initial, random_platform
+
+from fedner.engines.in_process import InProcess
+from fedner.engines.workers import Workers
+from fedner.federated.algorithms import algorithm_named
+from fedner.federated.engine import Engine
+from fedner.federated.record import RoundRecord
+from fedner.federated.run import RunSettings, run
+
+SIZES = {"alpha": 12, "beta": 10, "gamma": 5}
+ROUNDS = 25
+
+
+def main(folder: Path, kind: str) -> None:
+    torch.set_num_threads(1)
+    algorithm = algorithm_named("scaffold")
+    engine: Engine
+    if kind == "serial":
+        engine = InProcess(random_platform, list(SIZES), algorithm.local, folder=folder)
+    else:
+        engine = Workers(
+            random_platform, list(SIZES), algorithm.local, initial(), workers=2, folder=folder
+        )
+    settings = RunSettings("kill", ROUNDS, 6, SIZES, checkpoint_every=1)
+    told: list[int] = []
+
+    def tell(record: RoundRecord) -> None:
+        if not told:
+            told.append(record.round)
+            print(f"go {record.round}", flush=True)
+
+    done = run(
+        algorithm, engine, initial(), settings, 7, folder, resume=folder.exists(), on_round=tell
+    )
+    engine.close()
+    weights = {name: tensor.tolist() for name, tensor in done.server.shared.items()}
+    print(f"done {weights} {done.rounds[-1].losses}", flush=True)
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]), sys.argv[2])
