@@ -137,22 +137,29 @@ class CharacterCNN(nn.Module):
         Returns:
             The features (U, F), or those at `inverse` with F appended to its shape.
         """
-        features_UF = self._features(codes_UC)
+        features_UF, _ = self.features_and_winners(codes_UC)
         # An embedding lookup: its gradient is summed in the same order every time, also on a GPU.
         return features_UF if inverse is None else functional.embedding(inverse, features_UF)
 
-    def _features(self, codes_UC: Tensor) -> Tensor:
+    def features_and_winners(self, codes_UC: Tensor) -> tuple[Tensor, list[Tensor]]:
+        """Return the features of distinct words and what each of them was looked up from.
+
+        Returns:
+            The features (U, F), and for each tap the code under it where each filter is highest
+            (U, F); a word of no characters has features of 0, whatever its codes are.
+        """
         if codes_UC.shape[1] == 0:
-            return codes_UC.new_zeros((len(codes_UC), self.filters), dtype=torch.float32)
+            nothing_UF = codes_UC.new_full((len(codes_UC), self.filters), PADDING)
+            return nothing_UF.float(), [nothing_UF] * self.width
         tables_WAF = self._tap_tables()
         windows_UCW = self._windows(codes_UC)
         best_UF = self._best_positions(tables_WAF.detach(), windows_UCW)
         features_UF = self.convolution.bias if self.convolution.bias is not None else 0.0
-        for tap in range(self.width):
-            codes_UF = windows_UCW[:, :, tap].gather(1, best_UF)
+        winners = [windows_UCW[:, :, tap].gather(1, best_UF) for tap in range(self.width)]
+        for tap, codes_UF in enumerate(winners):
             features_UF = features_UF + tables_WAF[tap].gather(0, codes_UF)
         is_word_U1 = (codes_UC != PADDING).any(dim=1, keepdim=True)
-        return torch.where(is_word_U1, features_UF, 0.0)
+        return torch.where(is_word_U1, features_UF, 0.0), winners
 
     def _tap_tables(self) -> Tensor:
         """Return the product of every character with every tap (W, A, F)."""

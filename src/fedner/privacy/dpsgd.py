@@ -1,0 +1,306 @@
+r"""DP-SGD's clipped sum of per-unit gradients, exact, at about the price of a plain step.
+
+Abadi et al. (2016), "Deep learning with differential privacy", lines 5-6 of algorithm 1:
+
+    sum over units u of  g_u * min(1, C / |g_u|),    g_u = gradient of the unit's summed loss,
+
+where |g_u| is taken over *all* trained parameters together, shared and private: one joint clip.
+
+One forward and one backward pass give the gradient at the output of every layer. From it and the
+layer's inputs follow the norms |g_u|, by products of tokens (Goodfellow 2015; Rochette et al. 2019)
+or by small per-unit gradients, whichever is cheaper; then one weighted product for each layer gives
+the sum. No unit's gradient of a large layer is ever stored and nothing is run twice. The layers
+stand in `per_layer`. What differs from the literature: the LSTM's recurrence is taken out of the
+fused layer (SCIENCE: point 7), the character CNN is measured over the distinct words of each unit,
+and the CRF has per-sentence gradients from its own forward-backward.
+
+Shapes: B sentences, L tokens, U units, K tags, D features.
+"""
+
+import math
+from collections.abc import Iterator, Sequence
+from typing import Literal
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+from torch.nn import functional
+
+from fedner.errors import FednerError
+from fedner.models.features import Batch, EncodedCorpus, collate
+from fedner.models.partition import lies_under
+from fedner.models.tagger import Embeddings, Tagger
+from fedner.privacy.noise import Clipped
+from fedner.privacy.per_layer.characters import tap_characters
+from fedner.privacy.per_layer.convolution import tap_word_cnn
+from fedner.privacy.per_layer.crf import decoder_gradients, measure_sentences
+from fedner.privacy.per_layer.embedding import tap_word_table
+from fedner.privacy.per_layer.linear import tap_linear
+from fedner.privacy.per_layer.lstm import tap_bilstm
+from fedner.privacy.per_layer.tap import Factors, Measured, Tap, Totals
+from fedner.privacy.per_layer.units import Units, units_of
+
+Loss = Literal["sum", "mean"]
+
+# Cells (sentences times tokens of the longest) of a micro-batch: caches on a CPU, memory elsewhere.
+CPU_CELLS = 2_048
+DEVICE_CELLS = 65_536
+
+_PRETRAINED = "embeddings.context"
+_KNOWN = ("embeddings.words", "embeddings.characters", "word_cnn", "bilstm", "emissions", "decoder")
+
+
+def clipped_sum(
+    tagger: Tagger,
+    batch: Batch,
+    units_B: Sequence[int] | NDArray[np.int64],
+    clip: float,
+    *,
+    loss: Loss = "sum",
+) -> tuple[Clipped, Tensor]:
+    """Return the sum of clipped per-unit gradients over one batch.
+
+    Guarantee:
+        Each unit's gradient over all trained parameters together enters with a norm of at most
+        `clip` (up to the rounding of float32), so adding or removing one unit moves the sum by at
+        most `clip`, provided that a unit's sentences are all in this batch.
+
+    Edge cases:
+        A unit whose gradient is not finite contributes nothing; a unit without a sentence has norm
+        0. Dropout draws one mask for norms and sum alike. For an empty draw see `accumulate`.
+
+    Args:
+        tagger: The tagger, in training or evaluation mode; left as it is.
+        batch: The sentences.
+        units_B: For each row of the batch, in the order of `batch.sentences` (longest first), the
+            number of its unit, from 0.
+        clip: The largest norm of a unit's gradient.
+        loss: A sentence's negative log-likelihood as it is ("sum" over its tokens) or over the
+            number of its tokens ("mean").
+
+    Returns:
+        The named sum, and (U) the norm of each unit's gradient before clipping, in float64. The
+        norms are as sensitive as the data: they are for the platform's own eyes.
+
+    Raises:
+        FednerError: The tagger trains something that has no per-unit gradient, such as a
+            pretrained encoder, or the arguments do not fit each other.
+    """
+    totals = _zero_totals(tagger, clip)
+    norms_U = _add_clipped(tagger, batch, units_B, clip, loss, totals)
+    return Clipped(totals, clip), norms_U
+
+
+def accumulate(
+    tagger: Tagger,
+    corpus: EncodedCorpus,
+    units: Sequence[Sequence[int] | NDArray[np.int64]],
+    clip: float,
+    *,
+    loss: Loss = "sum",
+    cells: int | None = None,
+) -> tuple[Clipped, Tensor]:
+    """Return the sum of clipped per-unit gradients over a logical batch of any size.
+
+    Guarantee:
+        That of `clipped_sum`. Units are never split over micro-batches, so their size changes
+        nothing but time and memory (and the dropout masks).
+
+    Edge cases:
+        No unit, or units of empty sentences alone: a sum of zeros, to be noised like any other.
+
+    Args:
+        tagger: The tagger.
+        corpus: The platform's sentences.
+        units: For each drawn unit its sentences, by index in the corpus; those without a token
+            are left out.
+        clip: The largest norm of a unit's gradient.
+        loss: See `clipped_sum`.
+        cells: Sentences times tokens of the longest in a micro-batch, at most, unless one unit
+            alone has more; None for what suits the device.
+
+    Returns:
+        The named sum, and the norm of each unit's gradient, in the order of `units`.
+    """
+    totals = _zero_totals(tagger, clip)
+    device = corpus.device
+    norms_U = torch.zeros(len(units), dtype=torch.float64, device=device)
+    if cells is None:
+        cells = CPU_CELLS if device.type == "cpu" else DEVICE_CELLS
+    for chosen in _whole_units(corpus.lengths, units, cells):
+        batch = collate(corpus, np.concatenate([sentences for _, sentences in chosen]))
+        unit_of = {
+            int(sentence): number
+            for number, (_, sentences) in enumerate(chosen)
+            for sentence in sentences
+        }
+        unit_B = [unit_of[sentence] for sentence in batch.sentences.tolist()]
+        places = torch.tensor([unit for unit, _ in chosen], device=device)
+        norms_U[places] = _add_clipped(tagger, batch, unit_B, clip, loss, totals)
+    return Clipped(totals, clip), norms_U
+
+
+def _whole_units(
+    lengths: NDArray[np.int64],
+    units: Sequence[Sequence[int] | NDArray[np.int64]],
+    cells: int,
+) -> Iterator[list[tuple[int, NDArray[np.int64]]]]:
+    """Yield (number, sentences) of the units of each micro-batch, units of like length together."""
+    present: list[tuple[int, int, NDArray[np.int64]]] = []
+    seen: set[int] = set()
+    for number, unit in enumerate(units):
+        sentences = np.asarray(unit, dtype=np.int64)
+        sentences = sentences[lengths[sentences] > 0]
+        if len(sentences):
+            present.append((int(lengths[sentences].max()), number, sentences))
+        if len(set(sentences.tolist())) < len(sentences) or not seen.isdisjoint(sentences.tolist()):
+            raise FednerError(
+                f"unit {number} of the draw has a sentence twice, or one of another unit",
+                "A sentence belongs to one unit and is drawn once: only then is clipping a bound.",
+            )
+        seen.update(sentences.tolist())
+    present.sort(key=lambda each: (-each[0], each[1]))
+    chosen: list[tuple[int, NDArray[np.int64]]] = []
+    longest = num_sentences = 0
+    for length, number, sentences in present:
+        # The first unit of a micro-batch has its longest sentence.
+        if chosen and (num_sentences + len(sentences)) * longest > cells:
+            yield chosen
+            chosen, num_sentences = [], 0
+        longest = longest if chosen else length
+        chosen.append((number, sentences))
+        num_sentences += len(sentences)
+    if chosen:
+        yield chosen
+
+
+def _zero_totals(tagger: Tagger, clip: float) -> Totals:
+    """Return zeros for all that is trained, once it is sure that each of it can be clipped."""
+    if not (math.isfinite(clip) and clip > 0):
+        raise FednerError(f"The clipping bound is {clip}; expected a number above 0.")
+    trained = {name: each for name, each in tagger.named_parameters() if each.requires_grad}
+    if not trained:
+        raise FednerError("The tagger trains nothing.", "Thaw the modules that are to be trained.")
+    pretrained = [name for name in trained if lies_under(name, _PRETRAINED)]
+    if pretrained:
+        raise FednerError(
+            f"A pretrained encoder is trained under differential privacy: {pretrained[0]} and "
+            f"{len(pretrained) - 1} more parameters; expected frozen ones.",
+            "Freeze it (requires_grad_(False)) and use its features as they are: the noise would "
+            "destroy its weights long before they learn anything.",
+        )
+    unknown = [name for name in trained if not any(lies_under(name, each) for each in _KNOWN)]
+    if unknown:
+        raise FednerError(
+            f"There is no per-unit gradient for {', '.join(unknown)}.",
+            "Freeze it, or add its kind of layer to fedner.privacy.per_layer.",
+        )
+    return {name: torch.zeros_like(each, requires_grad=False) for name, each in trained.items()}
+
+
+def _add_clipped(
+    tagger: Tagger,
+    batch: Batch,
+    units_B: Sequence[int] | NDArray[np.int64],
+    clip: float,
+    loss: Loss,
+    totals: Totals,
+) -> Tensor:
+    """Add the clipped gradients of a batch's units to `totals`; return their norms."""
+    gap = 0 if tagger.word_cnn is None else max(tagger.word_cnn.widths) - 1
+    units = units_of(batch, units_B, gap)
+    with torch.enable_grad():
+        emissions_BLK, taps = _forward(tagger, batch)
+    with torch.no_grad():
+        measured = _measure(tagger, batch, units, loss, emissions_BLK, taps)
+        squares_U = torch.stack([each.squares_U for each in measured]).sum(0)
+        norms_U = squares_U.sqrt()
+        factors = _factors(norms_U, clip)
+        for each in measured:
+            each.add_weighted(factors, totals)
+    return norms_U
+
+
+def _forward(tagger: Tagger, batch: Batch) -> tuple[Tensor, list[Tap]]:
+    """Run the tagger with its weights held fixed; return the emissions and every trained layer."""
+    parts, taps = _embed(tagger.embeddings, batch)
+    found: list[Tap | None] = []
+    if tagger.word_cnn is not None:
+        x_BLD, tap = tap_word_cnn(tagger.word_cnn, "word_cnn", parts)
+        found.append(tap)
+        x_BLD = tagger.dropout(x_BLD)
+    else:
+        x_BLD = parts[0] if len(parts) == 1 else torch.cat(parts, dim=-1)
+    if tagger.bilstm is not None:
+        x_BLD, lstm_taps = tap_bilstm(tagger.bilstm, "bilstm", x_BLD, batch.layout)
+        found += lstm_taps
+        x_BLD = tagger.dropout(x_BLD)
+    emissions_BLK, tap = tap_linear(tagger.emissions, "emissions", x_BLD)
+    found.append(tap)
+    return emissions_BLK, taps + [each for each in found if each is not None]
+
+
+def _embed(embeddings: Embeddings, batch: Batch) -> tuple[list[Tensor], list[Tap]]:
+    """Return words, characters and context of every token, and the taps of what is trained."""
+    taps: list[Tap] = []
+    words = embeddings.words
+    with torch.no_grad():
+        known_UD = None if words.trainable else batch.vectors_UD
+        vectors_UD = words(batch.rows_U) if known_UD is None else known_UD
+    parts = [functional.embedding(batch.word_BL, vectors_UD)]
+    if words.trainable and words.weight.requires_grad:
+        rows_BL = batch.rows_U[batch.word_BL]
+        taps.append(tap_word_table("embeddings.words.weight", rows_BL, parts[0]))
+    if embeddings.characters is not None:
+        features_BLF, tap = tap_characters(
+            embeddings.characters, "embeddings.characters", batch.characters_UC, batch.word_BL
+        )
+        parts.append(features_BLF)
+        taps += [] if tap is None else [tap]
+    if embeddings.context_dimension:
+        with torch.no_grad():
+            context_BLD = embeddings._context(batch)
+            if embeddings.context is not None:
+                # Norms go by the cells of a sentence: nothing may stand behind its end.
+                context_BLD = context_BLD * batch.mask_BL.unsqueeze(-1)
+        parts.append(context_BLD)
+    return [embeddings.dropout(part) for part in parts], taps
+
+
+def _measure(
+    tagger: Tagger,
+    batch: Batch,
+    units: Units,
+    loss: Loss,
+    emissions_BLK: Tensor,
+    taps: Sequence[Tap],
+) -> list[Measured]:
+    """Go back from each sentence's loss to every layer."""
+    into_BLK, parameters = decoder_gradients(
+        tagger.decoder, emissions_BLK, batch.gold_tags, batch.lengths_B
+    )
+    if loss == "mean":
+        share_B = batch.lengths_B.to(into_BLK.device).reciprocal()
+        into_BLK = into_BLK * share_B.to(into_BLK)[:, None, None]
+        parameters = {
+            name: each * share_B.to(each).view(-1, *[1] * (each.dim() - 1))
+            for name, each in parameters.items()
+        }
+    measured = [measure_sentences("decoder", parameters, units)] if parameters else []
+    if taps:
+        outputs = [tap.output for tap in taps]
+        gradients = torch.autograd.grad(emissions_BLK, outputs, into_BLK)
+        measured += [
+            tap.measure(gradient, units) for tap, gradient in zip(taps, gradients, strict=True)
+        ]
+    return measured
+
+
+def _factors(norms_U: Tensor, clip: float) -> Factors:
+    """Return min(1, clip / norm), and 0 for a unit whose norm is not finite."""
+    lost_U = ~norms_U.isfinite()
+    factor_U = (clip / norms_U.clamp_min(clip)).masked_fill(lost_U, 0.0)
+    # Looking whether there is a lost unit would make an accelerator's host wait; a mask does not.
+    is_sound = norms_U.device.type == "cpu" and not bool(lost_U.any())
+    return Factors(factor_U, None if is_sound else lost_U)
