@@ -1,4 +1,4 @@
-"""Reading token columns: speed on one core for both layouts, and the memory of streaming 1 GB.
+"""Reading token columns: speed on one core for both layouts, and the memory of inspecting 1 GB.
 
 Run it alone with `python -m benchmarks.reading [--megabytes N] [--gigabytes G]`.
 """
@@ -13,6 +13,7 @@ import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+from fedner.corpus.inspection import inspect
 from fedner.corpus.problems import ProblemLog
 from fedner.corpus.readers import READERS, ReadOptions
 
@@ -87,13 +88,13 @@ def speed(name: str, folder: Path, megabytes: float) -> Row:
 
 
 def peak_memory(folder: Path, gigabytes: float) -> Row:
-    """Measure the peak resident memory of a process that streams a file of `gigabytes`."""
+    """Measure the peak resident memory of a process that inspects a file of `gigabytes`."""
     path = folder / "large.txt"
     write_file(path, _two_columns, int(gigabytes * 1e9))
-    command = [sys.executable, "-m", "benchmarks.reading", "--stream", str(path)]
+    command = [sys.executable, "-m", "benchmarks.reading", "--inspect", str(path)]
     done = subprocess.run(command, check=True, capture_output=True, text=True)
     path.unlink()
-    return f"peak memory of streaming {gigabytes:g} GB", float(done.stdout.split()[-1]), "MB"
+    return f"peak memory of inspecting {gigabytes:g} GB", float(done.stdout.split()[-1]), "MB"
 
 
 def run(megabytes: float = MEGABYTES, gigabytes: float = GIGABYTES) -> list[Row]:
@@ -113,10 +114,10 @@ def _command_line() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--megabytes", type=float, default=MEGABYTES)
     parser.add_argument("--gigabytes", type=float, default=GIGABYTES)
-    parser.add_argument("--stream", type=Path, help="only stream this file and print peak memory")
+    parser.add_argument("--inspect", type=Path, help="only inspect this file, print peak memory")
     arguments = parser.parse_args()
-    if arguments.stream:
-        read_through(arguments.stream)
+    if arguments.inspect:
+        inspect(arguments.inspect)
         kilobytes = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
         print(kilobytes * 1024 / 1e6)
         return

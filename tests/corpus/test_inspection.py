@@ -7,7 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from fedner.corpus.document import Corpus, Document, Segment, Span
 from fedner.corpus.inspection import inspect, num_overlapping
+from fedner.corpus.writers.jsonl import write_jsonl
 
 pieces = st.tuples(st.integers(0, 15), st.integers(1, 5)).map(lambda p: (p[0], p[0] + p[1]))
 mentions = st.lists(st.lists(pieces, min_size=1, max_size=3).map(tuple), max_size=6)
@@ -23,6 +25,26 @@ def test_overlap_is_sharing_a_character_with_another_mention(declared: list) -> 
         for i, one in enumerate(covered)
     )
     assert num_overlapping(declared) == expected
+
+
+COLUMNS = "a\tB-X\nb\tI-X\n\nc\tO\n\nd\tB-Y\n"
+TEXT = "Pain in knees and hips.\nNo rash."
+
+
+@pytest.mark.parametrize("name", ["file.tsv", "docs.jsonl"])
+def test_ready_documents_count_as_prepared_ones_do(tmp_path: Path, name: str) -> None:
+    path = tmp_path / name
+    path.write_text(COLUMNS * 3)
+    if name.endswith("jsonl"):
+        spans = (Span(((0, 7), (18, 22)), "ADE"), Span.of(0, 13, "ADE"), Span.of(3, 9, "ADE"))
+        tokens = (Segment(0, 13, (0, 5, 8), (4, 7, 13)), Segment(14, 32, (14, 18), (17, 22)))
+        flat = Document("b", TEXT, (Span.of(0, 4, "ADE"), Span.of(18, 22, "ADE")), tokens)
+        crossing = Document("c", TEXT, (Span.of(8, 17, "ADE"),), tokens)
+        documents = (Document("a", TEXT, spans), flat, crossing, Document("d", TEXT, spans, tokens))
+        write_jsonl(path, Corpus("test", ("ADE",), documents))
+    slow = inspect(path, num_examples=10**6).as_dict()
+    fast = inspect(path, num_examples=0).as_dict()
+    assert fast == slow
 
 
 def unpacked(archive: Path, into: Path) -> Path:

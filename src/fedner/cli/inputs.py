@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 from fedner.corpus.flatten import FlattenPolicy
+from fedner.corpus.prepare import SentenceChoice
 from fedner.corpus.readers.reader import ReadOptions
 from fedner.corpus.segment import SentencePolicy
 from fedner.errors import FednerError
@@ -33,7 +34,7 @@ class Loaded:
 
     corpus: "Corpus"
     format: str
-    sentences: SentencePolicy
+    sentences: SentenceChoice
     remarks: dict[str, int]
 
     def prepared(self, sentences: CliSentences | None, flatten: FlattenPolicy) -> "Prepared":
@@ -89,4 +90,4 @@ def load(
     remarks = dict(log.remarks)
     for kind, count in log.counts.items():
         remarks[f"problem: {kind}"] = count
-    return Loaded(corpus, recognition.format, recognition.sentences, remarks)
+    return Loaded(corpus, recognition.format, recognition.sentence_choice, remarks)

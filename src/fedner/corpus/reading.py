@@ -8,6 +8,7 @@ from pathlib import Path
 
 from fedner.corpus.document import Corpus, Document, labels_of
 from fedner.corpus.files import files_in, head, stem
+from fedner.corpus.prepare import SentenceChoice
 from fedner.corpus.problems import Problem, ProblemLog
 from fedner.corpus.readers import READERS
 from fedner.corpus.readers.reader import Declared, Reader, ReadOptions, SentencePolicy
@@ -34,6 +35,11 @@ class Recognition:
     sentences: SentencePolicy
     labels: tuple[str, ...] | None
     declared: Declared
+
+    @property
+    def sentence_choice(self) -> SentenceChoice:
+        """The sentence policy of the format; where a document marks no sentences, its lines."""
+        return "auto" if self.sentences == "as given" else self.sentences
 
     @property
     def tag_scheme(self) -> str | None:

@@ -96,7 +96,7 @@ def _unpacked(archive: Path, into: Path) -> Path:
 def _read(path: Path) -> tuple[tuple[str, ...], tuple[Sentence, ...]]:
     recognition = recognise(path)
     corpus: Corpus = read(path, recognition.format, lenient=True)
-    return corpus.labels, prepare(corpus, sentences=recognition.sentences).sentences
+    return corpus.labels, prepare(corpus, sentences=recognition.sentence_choice).sentences
 
 
 CORPORA: dict[str, Callable[[Path], NamedCorpus]] = {
