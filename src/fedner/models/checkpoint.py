@@ -10,12 +10,12 @@ import json
 import shutil
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict, dataclass, field, fields, replace
-from importlib.metadata import version as installed_version
 from pathlib import Path
 from typing import Any, TypeVar
 
 import torch
 
+from fedner import __version__
 from fedner.corpus.schemes import canonical
 from fedner.durable import sync_folder, write_text
 from fedner.errors import FednerError
@@ -180,7 +180,7 @@ def _describe(
     return {
         "kind": KIND,
         "version": VERSION,
-        "fedner": installed_version("fedner"),
+        "fedner": __version__,
         "recipe": asdict(recipe),
         "labels": list(space.labels),
         "scheme": space.scheme,
@@ -233,7 +233,7 @@ def _read_card(folder: Path) -> dict[str, Any]:
     if card.get("version") != VERSION:
         raise FednerError(
             f"{path} has format {card.get('version')} (written by fedner {card.get('fedner')}); "
-            f"this is fedner {installed_version('fedner')}, which reads format {VERSION}",
+            f"this is fedner {__version__}, which reads format {VERSION}",
             "Use the release that wrote it.",
         )
     if card.pop("seal", None) != _seal_of(card):
