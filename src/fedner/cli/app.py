@@ -5,7 +5,8 @@ from typing import Annotated
 
 import typer
 
-from fedner.cli import data, demo, score
+from fedner import __version__
+from fedner.cli import adapt, data, demo, init, models, predict, redact, runs, score, train
 from fedner.errors import FednerError
 
 app = typer.Typer(
@@ -17,8 +18,18 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 app.add_typer(data.app, name="data")
-app.command("score")(score.score)
 app.command("demo")(demo.demo)
+app.command("init")(init.init)
+app.command("train")(train.train)
+app.command("evaluate")(runs.evaluate)
+app.command("compare")(runs.compare)
+app.command("report")(runs.report)
+app.command("errors")(runs.errors)
+app.command("predict")(predict.predict)
+app.command("redact")(redact.redact)
+app.command("adapt")(adapt.adapt)
+app.command("models")(models.models)
+app.command("score")(score.score)
 
 INTERRUPTED = 130
 USER_ERROR = 2
@@ -26,9 +37,7 @@ USER_ERROR = 2
 
 def _show_version(wanted: bool) -> None:
     if wanted:
-        from importlib.metadata import version
-
-        typer.echo(f"fedner {version('fedner')}")
+        typer.echo(f"fedner {__version__}")
         raise typer.Exit
 
 

@@ -1,0 +1,99 @@
+"""`fedner adapt`: a new platform joins a finished run."""
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from fedner.cli.inputs import CliSentences, CliUnit
+
+
+def adapt(
+    run: Annotated[Path, typer.Argument(metavar="RUN", help="A finished run.")],
+    data: Annotated[
+        str, typer.Option("--data", help="The new platform's data: a path, or synthetic:NAME.")
+    ],
+    out: Annotated[Path, typer.Option("--out", help="The folder for its tagger.")],
+    labels: Annotated[
+        str | None,
+        typer.Option("--labels", help="The types that it annotates, e.g. ADE,Drug; default: all."),
+    ] = None,
+    name: Annotated[str, typer.Option("--name", help="What to call it.")] = "new-platform",
+    tune_shared: Annotated[
+        bool, typer.Option("--tune-shared", help="Also train its copy of the shared module.")
+    ] = False,
+    format: Annotated[str, typer.Option("--format", help="The format of the data.")] = "auto",  # noqa: A002
+    lenient: Annotated[
+        bool, typer.Option("--lenient", help="Skip and count what cannot be placed.")
+    ] = False,
+    sentences: Annotated[
+        CliSentences | None, typer.Option("--sentences", help="Where sentences come from.")
+    ] = None,
+    by: Annotated[CliUnit, typer.Option("--by", help="What stays together.")] = "sentence",
+    test: Annotated[float, typer.Option("--test", help="The share of the test part.")] = 0.2,
+    num_sentences: Annotated[
+        int, typer.Option("--num-sentences", help="The size of synthetic data.")
+    ] = 500,
+    epochs: Annotated[int, typer.Option("--epochs", help="Epochs at most.")] = 60,
+    json: Annotated[bool, typer.Option("--json", help="Print JSON for machines.")] = False,
+) -> None:
+    """Train a new platform's private part on the shared module of RUN; nothing leaves it."""
+    from fedner.runs.adaptation import adapt as adapt_platform
+    from fedner.runs.folder import open_run
+
+    wanted = None if labels is None else [label.strip() for label in labels.split(",")]
+    table = {
+        "name": name,
+        "data": data,
+        "format": format,
+        "lenient": lenient,
+        "labels": wanted,
+        "sentences": sentences,
+        "num_sentences": num_sentences,
+        "split": {"by": by, "test": test},
+    }
+    given = {key: value for key, value in table.items() if value is not None}
+    folder = open_run(run)
+    platform = _platform(folder.settings().model_dump(mode="json"), given)
+    adapted = adapt_platform(folder, platform, out, tune_shared=tune_shared, epochs=epochs)
+    scores = adapted.outcome.scores
+    result: dict[str, Any] = {
+        "tagger": str(out),
+        "platform": name,
+        "epochs": adapted.epochs,
+        "trained_numbers": adapted.trained,
+        "kept_shared_numbers": adapted.kept,
+        "scores": scores.as_dict(),
+    }
+    if json:
+        from fedner.cli.output import show_json
+
+        show_json(result)
+        return
+    _show(result)
+
+
+def _platform(settings: dict[str, Any], given: dict[str, Any]) -> Any:
+    """Return the new platform's settings, checked as those of a federation file are."""
+    from fedner.runs.checks import checked
+
+    return checked({**settings, "platforms": [given]}, Path.cwd(), "adapt").platforms[0]
+
+
+def _show(result: dict[str, Any]) -> None:
+    from fedner.cli.output import console, table
+
+    strict, relaxed = result["scores"]["strict"], result["scores"]["relaxed"]
+    rows = [
+        (label, f"{100 * counts['f1']:.1f}", f"{100 * relaxed['labels'][label]['f1']:.1f}")
+        for label, counts in strict["labels"].items()
+    ]
+    micro = [f"{100 * part['micro']['f1']:.1f}" for part in (strict, relaxed)]
+    rows.append(("all (micro)", micro[0], micro[1]))
+    title = f"{result['platform']} on its own test part, after {result['epochs']} epochs"
+    console.print(table(title, ("type", "strict F1", "relaxed F1"), rows))
+    console.print(
+        f"trained {result['trained_numbers']:,} numbers; {result['kept_shared_numbers']:,} shared "
+        "ones stayed as the federation left them; nothing left the platform"
+    )
+    console.print(f"tagger: [bold]{result['tagger']}[/]", soft_wrap=True)

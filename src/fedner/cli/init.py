@@ -1,0 +1,28 @@
+"""`fedner init`: a commented federation file that runs as it is."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+
+def init(
+    path: Annotated[Path, typer.Argument(help="The file to write.")] = Path("federation.toml"),
+    overwrite: Annotated[
+        bool, typer.Option("--overwrite", help="Replace a file that is already there.")
+    ] = False,
+    json: Annotated[bool, typer.Option("--json", help="Print JSON for machines.")] = False,
+) -> None:
+    """Write a commented example of a federation file; it runs on built-in, synthetic platforms."""
+    from importlib.resources import files
+
+    from fedner.cli.inputs import ready_to_write
+    from fedner.cli.output import console, show_json
+    from fedner.durable import write_text
+
+    text = files("fedner.runs").joinpath("example.toml").read_text(encoding="utf-8")
+    write_text(ready_to_write(path, overwrite=overwrite), text)
+    if json:
+        show_json({"written": str(path)})
+    else:
+        console.print(f"written to [bold]{path}[/]; try: fedner train {path}", soft_wrap=True)

@@ -1,0 +1,123 @@
+"""How a run shows that it lives: a bar, the latest scores of every platform, lines that stay."""
+
+from contextlib import AbstractContextManager
+from types import TracebackType
+from typing import TYPE_CHECKING, Any
+
+from rich.console import Group
+from rich.live import Live
+from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeElapsedColumn
+from rich.progress import Progress as Bar
+from rich.table import Table
+from rich.text import Text
+
+from fedner.cli.output import console
+
+if TYPE_CHECKING:
+    from fedner.federated.record import RoundRecord
+    from fedner.runs.assembly import Federation
+    from fedner.runs.controls import ControlPoint
+    from fedner.runs.outcome import Outcome
+    from fedner.runs.training import Progress
+
+SHOWN_PER_SECOND = 4
+
+
+class LiveProgress(AbstractContextManager["LiveProgress"]):
+    """The screen of a run; where nobody is watching it prints a line now and then."""
+
+    def __init__(self) -> None:
+        self.round = 0
+        self._status = "beginning"
+        self._scores: dict[str, dict[str, str]] = {}
+        self._bar = Bar(
+            TextColumn("{task.description}"),
+            BarColumn(bar_width=30),
+            MofNCompleteColumn(),
+            TextColumn("{task.fields[loss]}"),
+            TimeElapsedColumn(),
+            console=console,
+        )
+        self._task: Any = None
+        self._live = Live(
+            get_renderable=self._render,
+            console=console,
+            refresh_per_second=SHOWN_PER_SECOND,
+            transient=True,
+        )
+
+    def __enter__(self) -> "LiveProgress":
+        if console.is_terminal:
+            self._live.start()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._live.stop()
+
+    def callbacks(self) -> "Progress":
+        """Return what a run calls."""
+        from fedner.runs.training import Progress
+
+        return Progress(self._say, self._begin, self._on_round, self._on_control, self._on_method)
+
+    def _say(self, line: str) -> None:
+        self._status = line
+        console.print(Text(line, style="dim"))
+
+    def _begin(self, federation: "Federation", rounds: int) -> None:
+        self._status = "federated rounds"
+        for name in federation.names:
+            self._scores.setdefault(name, {})
+        self._task = self._bar.add_task("federated", total=rounds, loss="")
+        shared = sum(federation.public_sizes.values())
+        self._say(
+            f"federation of {len(federation.names)} platforms, {shared:,} training sentences, "
+            f"{rounds:,} rounds"
+        )
+
+    def _on_round(self, record: "RoundRecord") -> None:
+        self.round = record.round
+        loss = "" if record.loss is None else f"loss {record.loss:.2f}"
+        self._bar.update(self._task, completed=record.round, loss=loss)
+        for name, scores in record.scores.items():
+            f1 = 100 * scores["strict"]["micro"]["f1"]
+            self._scores.setdefault(name, {})["federated"] = f"{f1:.1f}"
+        for refusal in record.refusals:
+            said = f"round {record.round}: refused {refusal['platform']}: {refusal['message']}"
+            console.print(Text(said, style="yellow"))
+        if record.scores and not console.is_terminal:
+            shown = ", ".join(
+                f"{name} {held['federated']}"
+                for name, held in sorted(self._scores.items())
+                if "federated" in held
+            )
+            console.print(f"round {record.round:,}: {loss}, strict F1 {shown}", soft_wrap=True)
+
+    def _on_control(self, point: "ControlPoint") -> None:
+        said = f"epoch {point.epoch}"
+        if point.strict_f1 is not None:
+            said = f"{100 * point.strict_f1:.1f} held out ({said})"
+        for name in point.platforms:
+            self._scores.setdefault(name, {})[point.method] = said
+
+    def _on_method(self, method: str, platform: str, outcome: "Outcome") -> None:
+        f1 = 100 * outcome.scores.strict_micro.f1
+        self._scores.setdefault(platform, {})[method] = f"{f1:.1f} on test"
+
+    def _render(self) -> Group:
+        table = Table(title=self._status, title_justify="left", title_style="bold")
+        methods = [
+            name
+            for name in ("alone", "federated", "pooled")
+            if any(name in held for held in self._scores.values())
+        ]
+        for column in ("strict F1", *methods):
+            table.add_column(column)
+        for name, held in sorted(self._scores.items()):
+            table.add_row(name, *(held.get(method, "") for method in methods))
+        return Group(table, self._bar) if self._scores else Group(Text(self._status))

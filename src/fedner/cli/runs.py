@@ -1,0 +1,156 @@
+"""`fedner evaluate`, `compare`, `report` and `errors`: looking at finished runs."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+import typer
+
+if TYPE_CHECKING:
+    from rich.text import Text
+
+    from fedner.runs.mistakes import Mistake
+
+Method = Literal["federated", "alone", "pooled"]
+RunArgument = Annotated[Path, typer.Argument(metavar="RUN", help="A run folder.")]
+JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON for machines.")]
+MethodOption = Annotated[
+    Method, typer.Option("--method", help="Which taggers: federated, or a control.")
+]
+PlatformOption = Annotated[str, typer.Option("--platform", help="The platform.")]
+
+
+def evaluate(run: RunArgument, json: JsonOption = False) -> None:
+    """Score the taggers of RUN anew on every platform's test part."""
+    from fedner.cli.output import show_json
+    from fedner.cli.results_view import show_scores
+    from fedner.runs.assembly import assemble
+    from fedner.runs.folder import open_run
+    from fedner.runs.training import score_run
+
+    folder = open_run(run)
+    record = score_run(assemble(folder.settings()), folder)
+    show_json(record) if json else show_scores(record)
+
+
+def compare(
+    first: Annotated[Path, typer.Argument(metavar="RUN", help="A run folder.")],
+    second: Annotated[Path, typer.Argument(metavar="RUN", help="Another one.")],
+    method: MethodOption = "federated",
+    seed: Annotated[int, typer.Option("--seed", help="The seed of the resampling.")] = 1,
+    json: JsonOption = False,
+) -> None:
+    """Compare two runs: a paired test on every platform, the second RUN against the first."""
+    from fedner.cli.output import show_json
+    from fedner.runs.comparison import compare as compare_runs
+    from fedner.runs.folder import open_run
+
+    found = compare_runs(open_run(first), open_run(second), method=method, seed=seed)
+    show_json(found) if json else _show_comparison(found)
+
+
+def _show_comparison(found: dict[str, Any]) -> None:
+    from fedner.cli.output import console, table
+    from fedner.cli.results_view import interval
+
+    rows = [
+        (
+            name,
+            f"{100 * row['strict']['first']:.1f}",
+            f"{100 * row['strict']['second']:.1f}",
+            interval(row["strict"]["difference"]),
+            f"{row['strict']['p_value']:.4f}",
+            interval(row["relaxed"]["difference"]),
+            row["verdict"],
+        )
+        for name, row in found["platforms"].items()
+    ]
+    columns = (
+        "platform", "first", "second", "strict difference", "p", "relaxed difference", "better?",
+    )  # fmt: skip
+    title = f"{found['second']} against {found['first']} ({found['method']})"
+    console.print(table(title, columns, rows))
+    if found["only_in_one"]:
+        console.print(f"only in one of them: {', '.join(found['only_in_one'])}")
+
+
+def report(run: RunArgument, json: JsonOption = False) -> None:
+    """Write the HTML report of RUN anew: one file that loads nothing and opens offline."""
+    from fedner.cli.output import console, show_json
+    from fedner.runs.folder import open_run
+    from fedner.runs.report import write_report
+
+    folder = open_run(run)
+    write_report(folder)
+    if json:
+        show_json({"report": str(folder.report)})
+    else:
+        console.print(f"report: [bold]{folder.report}[/]", soft_wrap=True)
+
+
+def errors(
+    run: RunArgument,
+    platform: PlatformOption,
+    limit: Annotated[int, typer.Option("--limit", help="How many to show; 0 for all.")] = 30,
+    method: MethodOption = "federated",
+    json: JsonOption = False,
+) -> None:
+    """Show false positives and negatives in context. Local: the texts go to this screen alone."""
+    from collections import Counter
+
+    from fedner.cli.output import console, show_json, table
+    from fedner.runs.folder import open_run
+    from fedner.runs.mistakes import find_mistakes
+
+    mistakes = find_mistakes(open_run(run), platform, method)
+    counts = Counter(each.kind for each in mistakes)
+    shown = mistakes if limit <= 0 else mistakes[:limit]
+    if json:
+        show_json(
+            {
+                "platform": platform,
+                "method": method,
+                "counts": dict(counts.most_common()),
+                "mistakes": [_as_dict(each) for each in shown],
+            }
+        )
+        return
+    for each in shown:
+        console.print(_shown(each))
+    console.print(table(f"{platform}: mistakes", ("kind", "count"), counts.most_common()))
+    if len(shown) < len(mistakes):
+        console.print(f"{len(shown):,} of {len(mistakes):,} shown; --limit 0 shows all")
+
+
+def _as_dict(mistake: "Mistake") -> dict[str, Any]:
+    return {
+        "kind": mistake.kind,
+        "document": mistake.sentence.document,
+        "tokens": list(mistake.sentence.tokens),
+        "gold": mistake.gold and list(mistake.gold),
+        "found": mistake.found and list(mistake.found),
+        "confidence": mistake.confidence,
+    }
+
+
+def _shown(mistake: "Mistake") -> "Text":
+    """Return a mistake as a line: the gold mention underlined, the found one coloured."""
+    from rich.text import Text
+
+    line = Text(f"{mistake.kind}: ", style="bold")
+    gold, found = mistake.gold, mistake.found
+    for number, token in enumerate(mistake.sentence.tokens):
+        is_gold = gold is not None and gold.start <= number < gold.end
+        is_found = found is not None and found.start <= number < found.end
+        style = "bold " * (is_gold or is_found) + "underline " * is_gold + "red" * is_found
+        line.append(token, style=style.strip() or None)
+        line.append(" ")
+    said = []
+    if gold is not None:
+        said.append(
+            f"gold {gold.label}: {' '.join(mistake.sentence.tokens[gold.start : gold.end])}"
+        )
+    if found is not None:
+        words = " ".join(mistake.sentence.tokens[found.start : found.end])
+        said.append(f"found {found.label}: {words} ({mistake.confidence:.2f})")
+    line.append("\n  " + "; ".join(said), style="dim")
+    return line

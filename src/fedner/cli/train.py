@@ -1,0 +1,95 @@
+"""`fedner train`: a federation from one file, into a run folder."""
+
+import re
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from fedner.errors import FednerError
+
+if TYPE_CHECKING:
+    from fedner.settings import Settings
+
+INTERRUPTED = 130
+
+
+def train(
+    source: Annotated[
+        Path,
+        typer.Argument(
+            metavar="FEDERATION", help="A federation file, or with --resume a run folder."
+        ),
+    ],
+    out: Annotated[
+        Path | None,
+        typer.Option("--out", metavar="RUN", help="The run folder; default: runs/TITLE."),
+    ] = None,
+    resume: Annotated[
+        bool, typer.Option("--resume", help="Go on with a run that was stopped.")
+    ] = False,
+    assignments: Annotated[
+        list[str] | None,
+        typer.Option("--set", metavar="KEY=VALUE", help="Override a key, as model.hidden=100."),
+    ] = None,
+    json: Annotated[bool, typer.Option("--json", help="Print JSON for machines.")] = False,
+) -> None:
+    """Train a federation: all problems of its file at once, then rounds, scores and a report."""
+    from fedner.cli.output import show_json
+
+    settings, folder = _resolve(source, out, tuple(assignments or ()), resume=resume)
+    scores = train_shown(settings, folder, resume=resume, is_quiet=json)
+    if json:
+        show_json({"run": str(folder), "scores": scores})
+        return
+    show_finished(folder, scores)
+
+
+def _resolve(
+    source: Path, out: Path | None, assignments: tuple[str, ...], *, resume: bool
+) -> "tuple[Settings, Path]":
+    """Return the settings and the folder of the run."""
+    from fedner.runs.checks import read_settings
+    from fedner.runs.folder import open_run
+
+    if source.is_dir():
+        if not resume or assignments:
+            raise FednerError(
+                f"{source} is a folder",
+                "Name a federation file, or a run folder with --resume and nothing else.",
+            )
+        return open_run(source).settings(), source
+    settings = read_settings(source, assignments)
+    name = re.sub(r"[^\w.-]+", "-", settings.title).strip("-.") or "run"
+    return settings, Path("runs") / name if out is None else out
+
+
+def train_shown(
+    settings: "Settings", folder: Path, *, resume: bool = False, is_quiet: bool = False
+) -> dict[str, Any]:
+    """Train a run with live progress; Ctrl-C stops it cleanly and says how to go on."""
+    from fedner.cli.progress import LiveProgress
+    from fedner.runs.training import train_run
+
+    if is_quiet:
+        return train_run(settings, folder, resume=resume)
+    with LiveProgress() as live:
+        try:
+            return train_run(settings, folder, resume=resume, progress=live.callbacks())
+        except KeyboardInterrupt:
+            stopped_at = live.round
+    typer.echo(
+        f"stopped after round {stopped_at:,}; go on with: fedner train {folder} --resume", err=True
+    )
+    raise typer.Exit(INTERRUPTED)
+
+
+def show_finished(folder: Path, scores: dict[str, Any]) -> None:
+    """Print what a finished run came to."""
+    from fedner.cli import results_view
+    from fedner.runs.folder import WHAT_LEFT, RunFolder
+
+    run = RunFolder(folder)
+    results_view.show_scores(scores)
+    results_view.show_left(run.read(WHAT_LEFT))
+    results_view.show_places(folder, run.report)

@@ -1,0 +1,1 @@
+"""Runs: a federation assembled from its settings, trained, scored, reported and used."""

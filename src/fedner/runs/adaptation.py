@@ -1,0 +1,187 @@
+"""Joining later: a new platform trains its own private part on a finished shared module."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from fedner.errors import FednerError
+from fedner.federated.checkpoints import read_state, stored_rounds
+from fedner.models.checkpoint import EmbeddingPaths, save_tagger
+from fedner.models.features import TagSpace, select
+from fedner.models.tagger import Tagger
+from fedner.runs.assembly import (
+    Federation,
+    assemble,
+    encoded,
+    evaluation_part,
+    new_tagger,
+    private_optimiser,
+    shares_tags,
+)
+from fedner.runs.folder import FACTS, RunFolder
+from fedner.runs.outcome import Outcome, outcome_of
+from fedner.settings import HASHED, NO_CONTEXT, PlatformSettings
+from fedner.training import TrainingSettings, TrainingState, hold_out, load, train
+
+SHARED = "shared/"
+
+
+@dataclass(frozen=True, slots=True)
+class Adapted:
+    """A platform that joined a finished run.
+
+    Attributes:
+        outcome: Its scores on its own test part.
+        epochs: How many epochs it trained.
+        trained: How many numbers it trained.
+        kept: How many shared numbers stayed as the federation left them.
+    """
+
+    outcome: Outcome
+    epochs: int
+    trained: int
+    kept: int
+
+
+def adapt(
+    run: RunFolder,
+    platform: PlatformSettings,
+    out: Path,
+    *,
+    tune_shared: bool = False,
+    epochs: int = 60,
+    patience: int = 8,
+    after_epoch: Callable[[TrainingState], None] | None = None,
+) -> Adapted:
+    """Train a new platform's private part on the shared module of a finished run; keep the tagger.
+
+    Nothing leaves the platform: the run is read, never written.
+
+    Args:
+        run: A finished run.
+        platform: The new platform's data and how they are read.
+        out: The folder for its tagger.
+        tune_shared: Whether the platform's copy of the shared module is trained too.
+        epochs: How many epochs at most.
+        patience: Epochs without a better score on a held-out tenth after which training ends.
+        after_epoch: Called after every epoch.
+
+    Raises:
+        FednerError: The run is not finished, or the platform's data do not fit it.
+    """
+    if out.exists() and (not out.is_dir() or any(out.iterdir())):
+        raise FednerError(f"{out} is already there", "Name another folder with --out.")
+    federation = _joined(run, platform)
+    name, settings = platform.name, federation.settings
+    tagger = new_tagger(federation, name)
+    load(tagger, shared_weights(run))
+    if not tune_shared:
+        _freeze(tagger, federation)
+    data, space = federation.data[name], federation.spaces[name]
+    corpus = encoded(federation, name)
+    rest, held = hold_out(
+        select(corpus, data.train),
+        data.train_sentences,
+        space,
+        by=platform.split.by,
+        seed=settings.seed,
+    )
+    plan = TrainingSettings(
+        epochs=epochs,
+        batch=min(settings.training.batch, max(1, len(rest) // 4)),
+        optimiser=private_optimiser(settings),
+        clip=settings.private.clip or None,
+        patience=patience,
+    )
+    state = train(tagger, rest, plan, settings.seed, held_out=held, after_epoch=after_epoch)
+    part = evaluation_part(federation, name, corpus)
+    outcome = outcome_of(data, part.predictions(tagger), platform.split.by)
+    _keep(run, federation, name, out, tagger, outcome, tune_shared=tune_shared)
+    sizes = [(weight.requires_grad, weight.numel()) for weight in tagger.parameters()]
+    return Adapted(
+        outcome,
+        len(state.curve),
+        sum(size for is_trained, size in sizes if is_trained),
+        sum(size for is_trained, size in sizes if not is_trained),
+    )
+
+
+def _joined(run: RunFolder, platform: PlatformSettings) -> Federation:
+    """Return the run's federation as the new platform sees it: its own data and nobody else's."""
+    settings = run.settings()
+    alone = settings.model_copy(update={"platforms": (platform,)})
+    federation = assemble(alone)
+    if not shares_tags(settings):
+        return federation
+    held = run.read(FACTS)["platforms"].values()
+    union = sorted({label for each in held for label in each["labels"]})
+    strange = sorted(set(federation.data[platform.name].labels) - set(union))
+    if strange:
+        raise FednerError(
+            f"labels {strange} are not among {union}, whose tags this run shares",
+            "Leave them out with --labels, or join a run that keeps its tags private.",
+        )
+    space = TagSpace.of(union, settings.model.scheme)
+    return replace(federation, spaces={platform.name: space})
+
+
+def shared_weights(run: RunFolder) -> dict[str, Any]:
+    """Return the shared weights of a finished run.
+
+    Raises:
+        FednerError: The run has not stored any.
+    """
+    rounds = stored_rounds(run.path / "server")
+    if not rounds or rounds[-1] != run.read(FACTS)["rounds"]:
+        raise FednerError(
+            f"{run.path} is not finished", f"`fedner train {run.path} --resume` goes on with it."
+        )
+    tensors, _ = read_state(run.path / "server", rounds[-1])
+    return {
+        key.removeprefix(SHARED): tensor
+        for key, tensor in tensors.items()
+        if key.startswith(SHARED)
+    }
+
+
+def _freeze(tagger: Tagger, federation: Federation) -> None:
+    shared = set(federation.partition.shared)
+    if not federation.partition.private:
+        raise FednerError(
+            "this run shares everything: a new platform has no private part to train",
+            "Add --tune-shared to train a copy of the shared weights.",
+        )
+    for name, weight in tagger.named_parameters():
+        weight.requires_grad_(name not in shared)
+
+
+def _keep(
+    run: RunFolder,
+    federation: Federation,
+    name: str,
+    out: Path,
+    tagger: Tagger,
+    outcome: Outcome,
+    *,
+    tune_shared: bool,
+) -> None:
+    held = federation.settings.embeddings
+    save_tagger(
+        out,
+        tagger,
+        federation.recipe,
+        federation.spaces[name],
+        context=federation.context,
+        paths=EmbeddingPaths(
+            None if held.words == HASHED else Path(held.words),
+            None if held.context == NO_CONTEXT else Path(held.context),
+        ),
+        facts={
+            "adapted_from": str(run.path),
+            "platform": name,
+            "labels": list(federation.data[name].labels),
+            "tuned_shared": tune_shared,
+            "strict_f1": outcome.scores.strict_micro.f1,
+        },
+    )

@@ -1,0 +1,262 @@
+"""From settings to a federation: embeddings, data, taggers, partition, platforms."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+import torch
+
+from fedner.errors import FednerError
+from fedner.federated.algorithms import FednerSettings, LocalTraining
+from fedner.federated.annotation import marginalised_losses
+from fedner.federated.checkpoints import owner_folder
+from fedner.federated.learner import Losses, TaggerLearner, gold_losses
+from fedner.federated.platform import LocalSettings, Platform
+from fedner.federated.platform import platform as new_platform
+from fedner.federated.sampling import slice_indices
+from fedner.federated.sizes import rounds_per_epoch
+from fedner.models.embeddings.context import ContextFeatures, cached_features
+from fedner.models.embeddings.flair import FlairEncoder
+from fedner.models.embeddings.origin import EmbeddingOrigin
+from fedner.models.embeddings.vectors_file import default_cache
+from fedner.models.embeddings.words import HashedWords, WordEmbedding, WordSource, WordVectors
+from fedner.models.features import EncodedCorpus, TagSpace, context_tensor, encode_corpus, select
+from fedner.models.partition import Partition, partition
+from fedner.models.tagger import Tagger
+from fedner.models.zoo import Recipe, build_tagger, recipe_named
+from fedner.optimisers import OptimiserSettings
+from fedner.runs.checks import parameters_of
+from fedner.runs.platform_data import PlatformData, load_platforms
+from fedner.settings import HASHED, NO_CONTEXT, Settings
+from fedner.tensors import SharedState
+from fedner.training import Evaluation, trainable
+
+Say = Callable[[str], None]
+TAG_MODULES = ("emissions", "decoder")
+
+
+@dataclass(frozen=True, slots=True)
+class Federation:
+    """Everything that platforms are built from; it can be handed to worker processes.
+
+    Attributes:
+        settings: The settings of the run.
+        recipe: The recipe with the sizes of the run.
+        source: The word vectors, or the hashed table.
+        data: What each platform trains and tests on.
+        partition: What is shared and what is private.
+        spaces: The tags of each platform.
+        features: The cached context features of each platform; empty without context.
+        context: Where those come from, or None.
+        device: Where platforms compute.
+    """
+
+    settings: Settings
+    recipe: Recipe
+    source: WordSource
+    data: Mapping[str, PlatformData]
+    partition: Partition
+    spaces: Mapping[str, TagSpace]
+    features: Mapping[str, ContextFeatures] = field(default_factory=dict)
+    context: EmbeddingOrigin | None = None
+    device: str = "cpu"
+
+    @property
+    def names(self) -> list[str]:
+        """The platforms, sorted."""
+        return sorted(self.data)
+
+    @property
+    def public_sizes(self) -> dict[str, int]:
+        """The declared size of each platform; its training sentences where it declares none."""
+        declared = {each.name: each.public_size for each in self.settings.platforms}
+        return {name: declared[name] or len(self.data[name].train) for name in self.names}
+
+
+def assemble(settings: Settings, say: Say | None = None) -> Federation:
+    """Read all data, open the embeddings, compute context features, cut the model.
+
+    Args:
+        settings: Checked settings (`checks.read_settings`).
+        say: Called with a line on what is being done.
+
+    Raises:
+        FednerError: Data, embeddings or the cut do not fit together.
+    """
+    tell = say or (lambda _: None)
+    tell("reading the platforms' data")
+    data = load_platforms(settings)
+    recipe = sized_recipe(settings)
+    tell("opening the embeddings")
+    source = word_source(settings)
+    device = settings.engine.device
+    if device == "auto":
+        device = "cuda" if torch.cuda.is_available() else "cpu"
+    features, context = _context(settings, data, device, tell)
+    draft = Federation(settings, recipe, source, data, Partition((), ()), {}, features, context)
+    draft = replace(draft, device=device, spaces=_spaces(settings, data))
+    names = trainable(new_tagger(draft, draft.names[0]))
+    return replace(draft, partition=partition(names, settings.partition.shared))
+
+
+def sized_recipe(settings: Settings) -> Recipe:
+    """Return the recipe with the sizes that the settings give."""
+    given = settings.model.model_dump(exclude={"recipe", "scheme"}, exclude_none=True)
+    return replace(recipe_named(settings.model.recipe), **given)
+
+
+def word_source(settings: Settings) -> WordSource:
+    """Open the word vectors, or make the hashed table."""
+    held = settings.embeddings
+    if held.words == HASHED:
+        never = held.lowercase == "never"
+        return HashedWords(held.buckets, held.dimension, "never" if never else "always")
+    return WordVectors.open(
+        Path(held.words), lowercase=held.lowercase or "fallback", unknown=held.unknown
+    )
+
+
+def _context(
+    settings: Settings, data: Mapping[str, PlatformData], device: str, tell: Say
+) -> tuple[dict[str, ContextFeatures], EmbeddingOrigin | None]:
+    """Compute the context features of every platform into its own, owner-only cache."""
+    held = settings.embeddings
+    if held.context == NO_CONTEXT:
+        return {}, None
+    encoder = FlairEncoder.load(Path(held.context), device)
+    cache = default_cache().parent / "context" if held.cache is None else Path(held.cache)
+    features = {}
+    for name, platform in data.items():
+        tell(f"context features of {name} (kept for the next time)")
+        tokens = [sentence.tokens for sentence in platform.sentences]
+        features[name] = cached_features(encoder, tokens, owner_folder(cache / name))
+    return features, encoder.origin
+
+
+def _spaces(settings: Settings, data: Mapping[str, PlatformData]) -> dict[str, TagSpace]:
+    """Return every platform's tags: its own, or those of all where the tags are shared."""
+    scheme = settings.model.scheme
+    if not shares_tags(settings):
+        return {name: TagSpace.of(each.labels, scheme) for name, each in data.items()}
+    union = {label for each in data.values() for label in each.labels}
+    return dict.fromkeys(data, TagSpace.of(sorted(union), scheme))
+
+
+def shares_tags(settings: Settings) -> bool:
+    """Whether what belongs to single tags is shared, so that all platforms need the same tags."""
+    shared = settings.partition.shared
+    if isinstance(shared, str):
+        return shared == "everything"
+    return any(prefix.partition(".")[0] in TAG_MODULES for prefix in shared)
+
+
+def new_tagger(federation: Federation, name: str, space: TagSpace | None = None) -> Tagger:
+    """Return a platform's tagger at its beginning; shared weights are the same on every platform.
+
+    Args:
+        federation: What it is built from.
+        name: The platform.
+        space: Other tags than the platform's own, as for pooled data.
+    """
+    settings = federation.settings
+    words = WordEmbedding(federation.source, trainable=settings.embeddings.trained)
+    dimension = 0 if federation.context is None else federation.context.dimension
+    tags = federation.spaces[name] if space is None else space
+    tagger = build_tagger(federation.recipe, words, tags, dimension, settings.seed)
+    return tagger.to(federation.device)
+
+
+def initial_shared(federation: Federation) -> SharedState:
+    """Return the first shared weights."""
+    tagger = new_tagger(federation, federation.names[0])
+    weights = {name: weight.detach().clone() for name, weight in trainable(tagger).items()}
+    return federation.partition.shared_state(weights)
+
+
+def encoded(federation: Federation, name: str, space: TagSpace | None = None) -> EncodedCorpus:
+    """Return all sentences of a platform as tensors, with gold tags."""
+    features = federation.features.get(name)
+    context = None if features is None else context_tensor(features, federation.device)
+    return encode_corpus(
+        federation.data[name].sentences,
+        WordEmbedding(federation.source, trainable=federation.settings.embeddings.trained),
+        space=federation.spaces[name] if space is None else space,
+        context_TD=context,
+        device=federation.device,
+    )
+
+
+def evaluation_part(
+    federation: Federation, name: str, corpus: EncodedCorpus, space: TagSpace | None = None
+) -> Evaluation:
+    """Return what a platform is tested on."""
+    data = federation.data[name]
+    tags = federation.spaces[name] if space is None else space
+    return Evaluation(select(corpus, data.test), data.test_sentences, tags)
+
+
+def private_optimiser(settings: Settings) -> OptimiserSettings:
+    """Return how private weights are stepped; the controls train everything that way."""
+    held = settings.private
+    return OptimiserSettings(
+        held.optimiser, held.rate, momentum=held.momentum, weight_decay=held.weight_decay
+    )
+
+
+def build_platform(federation: Federation, name: str) -> Platform:
+    """Return a platform at its beginning: engines call this, in this process or in a worker."""
+    settings = federation.settings
+    corpus = encoded(federation, name)
+    data = federation.data[name]
+    space = federation.spaces[name]
+    losses: Losses = gold_losses
+    if shares_tags(settings) and settings.partition.unannotated == "marginal":
+        losses = marginalised_losses(space, data.labels)
+    learner = TaggerLearner(
+        new_tagger(federation, name),
+        select(corpus, data.train),
+        losses,
+        evaluation_part(federation, name, corpus),
+        data.labels,
+    )
+    pools = None
+    if settings.training.slice is not None:
+        by = settings.platform(name).split.by
+        share = settings.training.slice
+        pools = slice_indices(data.train_sentences, share, settings.seed, by=by)
+    local = LocalSettings(
+        private_optimiser(settings),
+        settings.private.clip or None,
+        rounds_per_slice=settings.training.rounds_per_slice,
+    )
+    return new_platform(name, learner, federation.partition, settings.seed, local, pools=pools)
+
+
+def rounds_in_epoch(federation: Federation) -> float:
+    """Return how many rounds show every platform's sentences about once; may be below 1."""
+    settings, sizes = federation.settings, federation.public_sizes
+    parameters = parameters_of(settings)
+    batch, sample = settings.training.batch, settings.participation.sample
+    if isinstance(parameters, FednerSettings):
+        steps = -(-sum(sizes.values()) // batch)
+        if sample is None:
+            steps = rounds_per_epoch(sizes, batch)
+        return max(1, -(-steps // parameters.local_steps))
+    local = getattr(parameters, "local", None)
+    if not isinstance(local, LocalTraining):
+        raise FednerError(
+            f"algorithm {settings.algorithm.name!r} does not say how long a round is",
+            "Give training.rounds instead of training.epochs.",
+        )
+    turns = 1.0 if sample is None else len(sizes) / sample
+    if local.steps is None:
+        return turns / local.epochs
+    return turns * max(-(-size // batch) for size in sizes.values()) / local.steps
+
+
+def num_rounds(federation: Federation) -> int:
+    """Return how many rounds the run has."""
+    training = federation.settings.training
+    if training.rounds is not None:
+        return training.rounds
+    return max(1, round((training.epochs or 1) * rounds_in_epoch(federation)))

@@ -1,0 +1,248 @@
+"""What only other rooms can judge in a configuration: names, files, numbers that must fit."""
+
+import difflib
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from fedner.corpus.readers import READERS
+from fedner.corpus.reading import AUTO
+from fedner.corpus.schemes import canonical
+from fedner.corpus.synthetic import PLATFORMS
+from fedner.errors import FednerError
+from fedner.federated.algorithms import ALGORITHMS, Algorithm, algorithm_named
+from fedner.models.partition import CUTS
+from fedner.models.zoo import RECIPES, recipe_named
+from fedner.settings import (
+    HASHED,
+    NO_CONTEXT,
+    PlatformSettings,
+    SettingProblem,
+    Settings,
+    SettingsError,
+    attempt,
+    nearest,
+    override,
+    read_toml,
+    record_from,
+    resolved,
+)
+
+MODULES = ("embeddings", "word_cnn", "bilstm", "emissions", "decoder")
+
+
+def read_settings(path: Path, assignments: tuple[str, ...] = ()) -> Settings:
+    """Read a federation file, with `key=value` assignments over it and every path absolute.
+
+    Raises:
+        SettingsError: All problems of the file at once.
+        FednerError: It cannot be read, or is not TOML.
+    """
+    return checked(override(read_toml(path), assignments), path.parent, str(path))
+
+
+def checked(tables: dict[str, Any], folder: Path, source: str = "settings") -> Settings:
+    """Return the settings that the tables spell, checked against every other room.
+
+    Args:
+        tables: As TOML has them.
+        folder: What relative paths are relative to.
+        source: What the error calls the tables.
+
+    Raises:
+        SettingsError: All problems at once.
+    """
+    understood, problems = attempt(tables)
+    if understood is not None:
+        understood = resolved(understood, folder)
+        told = {problem.key for problem in problems}
+        problems += [each for each in cross_problems(understood) if each.key not in told]
+    if understood is None or problems:
+        raise SettingsError(source, problems)
+    return understood
+
+
+def cross_problems(settings: Settings) -> list[SettingProblem]:
+    """Return every problem that a section alone cannot show."""
+    return [
+        *_model_problems(settings),
+        *_partition_problems(settings),
+        *_algorithm_problems(settings),
+        *_engine_problems(settings),
+        *_platform_problems(settings),
+    ]
+
+
+def algorithm_of(settings: Settings) -> Algorithm:
+    """Return the algorithm with its parameters.
+
+    Raises:
+        SettingsError: There is no such algorithm, or parameters are wrong.
+    """
+    made, problems = _algorithm(settings)
+    if made is None:
+        raise SettingsError("algorithm", problems)
+    return made
+
+
+def parameters_of(settings: Settings) -> object:
+    """Return the parameters of the algorithm, checked before: its own settings record."""
+    chosen = settings.algorithm
+    parameters, problems = record_from(
+        ALGORITHMS[chosen.name].settings, chosen.parameters, "algorithm."
+    )
+    if problems:
+        raise SettingsError("algorithm", problems)
+    return parameters
+
+
+def _algorithm(settings: Settings) -> tuple[Algorithm | None, list[SettingProblem]]:
+    chosen = settings.algorithm
+    if chosen.name not in ALGORITHMS:
+        known = list(ALGORITHMS)
+        problem = SettingProblem(
+            "algorithm.name", repr(chosen.name), f"one of {', '.join(known)}",
+            nearest(chosen.name, known),
+        )  # fmt: skip
+        return None, [problem]
+    kind = ALGORITHMS[chosen.name].settings
+    parameters, problems = record_from(kind, chosen.parameters, "algorithm.")
+    if problems:
+        return None, problems
+    try:
+        return algorithm_named(chosen.name, parameters), []
+    except FednerError as error:
+        return None, [SettingProblem("algorithm", repr(chosen.parameters), error.message)]
+
+
+def _model_problems(settings: Settings) -> Iterator[SettingProblem]:
+    model, embeddings = settings.model, settings.embeddings
+    names = {name.lower() for name in RECIPES}
+    if model.recipe.lower() not in names:
+        expected = f"one of {', '.join(RECIPES)}"
+        yield SettingProblem(
+            "model.recipe", repr(model.recipe), expected, nearest(model.recipe, RECIPES)
+        )
+    elif recipe_named(model.recipe).context != (embeddings.context != NO_CONTEXT):
+        wants = recipe_named(model.recipe).context
+        yield SettingProblem(
+            "embeddings.context",
+            repr(embeddings.context),
+            f"{'context weights' if wants else repr(NO_CONTEXT)} for recipe {model.recipe}",
+            "CNN-CLSTM-CRF is ELMoNER without context." if wants else "ELMoNER reads context.",
+        )
+    if embeddings.words == HASHED and embeddings.lowercase == "fallback":
+        yield SettingProblem("embeddings.lowercase", "'fallback'", "never or always, when hashed")
+    for key, path, absent in (
+        ("words", embeddings.words, HASHED),
+        ("context", embeddings.context, NO_CONTEXT),
+    ):
+        if path != absent and not Path(path).exists():
+            remedy = _nearest_path(Path(path))
+            yield SettingProblem(f"embeddings.{key}", path, f"a path, or {absent!r}", remedy)
+
+
+def _partition_problems(settings: Settings) -> Iterator[SettingProblem]:
+    shared = settings.partition.shared
+    if isinstance(shared, str):
+        if shared not in CUTS:
+            expected = f"one of {', '.join(CUTS)}, or a list of modules"
+            yield SettingProblem("partition.shared", repr(shared), expected, nearest(shared, CUTS))
+        return
+    for number, prefix in enumerate(shared):
+        if prefix.partition(".")[0] not in MODULES:
+            yield SettingProblem(
+                f"partition.shared[{number}]", repr(prefix), "a module of the tagger",
+                nearest(prefix, MODULES),
+            )  # fmt: skip
+
+
+def _algorithm_problems(settings: Settings) -> Iterator[SettingProblem]:
+    algorithm, problems = _algorithm(settings)
+    yield from problems
+    number, asked = len(settings.platforms), settings.participation
+    drawn = number if asked.sample is None else asked.sample
+    if drawn > number:
+        expected = f"at most the {number} platforms"
+        yield SettingProblem("participation.sample", str(asked.sample), expected)
+    if asked.quorum is not None and asked.quorum > drawn:
+        expected = f"at most the {drawn} platforms that are asked"
+        yield SettingProblem("participation.quorum", str(asked.quorum), expected)
+    is_joint = algorithm is not None and algorithm.batching == "joint"
+    if is_joint and settings.training.batch < min(drawn, number):
+        yield SettingProblem(
+            "training.batch",
+            str(settings.training.batch),
+            f"at least 1 sentence for each of {min(drawn, number)} platforms",
+            "Take a larger batch, or draw fewer platforms with participation.sample.",
+        )
+
+
+def _engine_problems(settings: Settings) -> Iterator[SettingProblem]:
+    engine = settings.engine
+    if engine.device == "cuda" and not torch.cuda.is_available():
+        yield SettingProblem("engine.device", "'cuda'", "a GPU that torch can see", "Take 'cpu'.")
+    if engine.workers and engine.device != "cpu":
+        found = f"{engine.workers} with device {engine.device!r}"
+        yield SettingProblem("engine.workers", found, "0: workers are for the CPU")
+
+
+def _platform_problems(settings: Settings) -> Iterator[SettingProblem]:
+    # Names are folders, and some file systems do not tell capitals from small letters.
+    times = Counter(platform.name.lower() for platform in settings.platforms)
+    for number, platform in enumerate(settings.platforms):
+        key = f"platforms[{number}]"
+        if times[platform.name.lower()] > 1:
+            yield SettingProblem(f"{key}.name", repr(platform.name), "a name of its own")
+        yield from _data_problems(platform, key)
+        yield from _label_problems(platform, key)
+
+
+def _data_problems(platform: PlatformSettings, key: str) -> Iterator[SettingProblem]:
+    synthetic = platform.synthetic
+    if synthetic is not None and synthetic not in PLATFORMS:
+        yield SettingProblem(
+            f"{key}.data", repr(platform.data), f"synthetic: and one of {', '.join(PLATFORMS)}",
+            nearest(synthetic, PLATFORMS),
+        )  # fmt: skip
+    test = platform.split.test_data
+    for name, path in (("data", platform.data), ("split.test_data", test)):
+        is_path = path is not None and (name != "data" or synthetic is None)
+        if is_path and not Path(path or "").exists():
+            remedy = _nearest_path(Path(path or ""))
+            yield SettingProblem(f"{key}.{name}", str(path), "a file or folder", remedy)
+    known = [AUTO, *READERS]
+    if platform.format not in known:
+        yield SettingProblem(
+            f"{key}.format", repr(platform.format), f"one of {', '.join(known)}",
+            nearest(platform.format, known),
+        )  # fmt: skip
+    if platform.scheme is not None:
+        try:
+            canonical(platform.scheme)
+        except FednerError as error:
+            yield SettingProblem(f"{key}.scheme", repr(platform.scheme), error.message, error.hint)
+
+
+def _label_problems(platform: PlatformSettings, key: str) -> Iterator[SettingProblem]:
+    if platform.labels is None:
+        return
+    if not platform.labels:
+        yield SettingProblem(f"{key}.labels", "[]", "at least one type, or no such key")
+    for old, new in platform.label_map.items():
+        if new and new not in platform.labels:
+            expected = f"one of the labels ({', '.join(platform.labels)}), or an empty string"
+            remedy = nearest(new, platform.labels)
+            yield SettingProblem(f"{key}.label_map.{old}", repr(new), expected, remedy)
+
+
+def _nearest_path(path: Path) -> str:
+    try:
+        names = [entry.name for entry in path.parent.iterdir()]
+    except OSError:
+        return f"There is no folder {path.parent}."
+    near = difflib.get_close_matches(path.name, names, 1)
+    return f"Did you mean {path.parent / near[0]}?" if near else ""

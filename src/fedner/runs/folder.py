@@ -1,0 +1,172 @@
+"""The folder of a run: what stands where, readable by its owner alone."""
+
+import json
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from fedner.durable import write_text
+from fedner.errors import FednerError
+from fedner.federated.checkpoints import owner_folder
+from fedner.federated.run import RECORD
+from fedner.models.checkpoint import CARD
+from fedner.settings import Settings, dotted, nearest, parse
+
+SETTINGS = "settings.json"
+FACTS = "federation.json"
+SCORES = "scores.json"
+WHAT_LEFT = "what_left.json"
+REPORT = "report.html"
+COUNTS = "counts"
+TAGGERS = "taggers"
+FEDERATED = "federated"
+
+
+@dataclass(frozen=True, slots=True)
+class RunFolder:
+    """A run on disk.
+
+    Attributes:
+        path: The folder.
+    """
+
+    path: Path
+
+    @property
+    def report(self) -> Path:
+        """The report."""
+        return self.path / REPORT
+
+    def tagger(self, platform: str, method: str = FEDERATED) -> Path:
+        """Return the folder of a platform's finished tagger."""
+        return self.path / TAGGERS / method / platform
+
+    def write(self, name: str, record: Mapping[str, Any]) -> None:
+        """Write a JSON file of the run, wholly or not at all."""
+        path = self.path / name
+        owner_folder(path.parent)
+        text = json.dumps(record, ensure_ascii=False, indent=1)
+        write_text(path, text + "\n", owner_only=True)
+
+    def read(self, name: str) -> dict[str, Any]:
+        """Read a JSON file of the run.
+
+        Raises:
+            FednerError: It is not there, or is no JSON.
+        """
+        path = self.path / name
+        try:
+            record: dict[str, Any] = json.loads(path.read_bytes())
+        except FileNotFoundError:
+            raise FednerError(
+                f"{self.path} has no {name}",
+                f"The run may not be finished: `fedner train {self.path} --resume` goes on.",
+            ) from None
+        except (OSError, ValueError) as error:
+            raise FednerError(f"{path} cannot be read: {error}", "Train the run again.") from error
+        return record
+
+    def settings(self) -> Settings:
+        """Return the settings that the run was trained with."""
+        return parse(self.read(SETTINGS), str(self.path / SETTINGS))
+
+    def rounds(self) -> list[dict[str, Any]]:
+        """Return the record of every round; a line that a kill cut off is left out."""
+        path = self.path / RECORD
+        lines = path.read_bytes().split(b"\n")[:-1] if path.is_file() else []
+        return [json.loads(line) for line in lines]
+
+
+def begin(path: Path, settings: Settings, *, resume: bool) -> RunFolder:
+    """Make the folder of a run, or go on with one that has the very same settings.
+
+    Raises:
+        FednerError: The folder holds another run, or something else.
+    """
+    folder = RunFolder(path)
+    stated = settings.model_dump(mode="json")
+    if (path / SETTINGS).is_file():
+        if not resume:
+            raise FednerError(
+                f"{path} already holds a run",
+                "Add --resume to go on with it, or name another folder with --out.",
+            )
+        different = _differences(folder.read(SETTINGS), stated)
+        if different:
+            raise FednerError(
+                f"{path} was begun with other settings: {'; '.join(different[:10])}",
+                f"`fedner train {path} --resume` takes the settings of the run itself.",
+            )
+        return folder
+    if resume:
+        raise FednerError(f"{path} holds no run to resume", "Train without --resume first.")
+    if path.exists() and (not path.is_dir() or any(path.iterdir())):
+        raise FednerError(f"{path} is already there", "Name another folder with --out.")
+    owner_folder(path)
+    if os.name == "posix":
+        path.chmod(0o700)  # the folder may have been there, empty and open
+    folder.write(SETTINGS, stated)
+    return folder
+
+
+def _differences(old: Any, new: Any, location: tuple[str | int, ...] = ()) -> list[str]:
+    """Return the keys in which two records differ, with both values."""
+    if isinstance(old, dict) and isinstance(new, dict):
+        keys = sorted({*old, *new})
+        pairs: list[tuple[str | int, Any, Any]] = [
+            (key, old.get(key), new.get(key)) for key in keys
+        ]
+    elif isinstance(old, list) and isinstance(new, list) and len(old) == len(new):
+        pairs = [(number, *both) for number, both in enumerate(zip(old, new, strict=True))]
+    else:
+        same = old == new
+        return [] if same else [f"{dotted(location)} was {old!r}, now {new!r}"]
+    return [
+        each for key, one, other in pairs for each in _differences(one, other, (*location, key))
+    ]
+
+
+def open_run(path: Path) -> RunFolder:
+    """Return the run in a folder.
+
+    Raises:
+        FednerError: There is none.
+    """
+    if not (path / SETTINGS).is_file():
+        raise FednerError(f"{path} holds no run", "Name a folder that `fedner train` wrote.")
+    return RunFolder(path)
+
+
+def tagger_folder(path: Path, platform: str | None, method: str = FEDERATED) -> Path:
+    """Return the folder of a tagger: that of a platform of a run, or the folder itself.
+
+    Args:
+        path: A run folder, or the folder of a saved tagger.
+        platform: The platform; needed for a run.
+        method: "federated", or a control that the run trained.
+
+    Raises:
+        FednerError: There is no such tagger.
+    """
+    if not (path / SETTINGS).is_file():
+        if platform is None:
+            return path
+        raise FednerError(f"{path} holds no run, so it has no platforms", "Leave out --platform.")
+    held = path / TAGGERS / method
+    names = sorted(each.name for each in held.iterdir()) if held.is_dir() else []
+    if not names:
+        raise FednerError(
+            f"{path} has no finished {method} taggers",
+            f"`fedner train {path} --resume` goes on with the run.",
+        )
+    if platform is None:
+        if len(names) == 1:
+            return held / names[0]
+        raise FednerError(
+            f"{path} has taggers of {len(names)} platforms", f"--platform: {', '.join(names)}."
+        )
+    if not (held / platform / CARD).is_file():
+        raise FednerError(f"{path} has no platform {platform!r}", nearest(platform, names))
+    return held / platform

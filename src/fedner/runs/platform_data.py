@@ -1,0 +1,207 @@
+"""One platform's data, read as its settings say: sentences, labels, and what is tested on."""
+
+import hashlib
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from fedner.corpus.document import Corpus
+from fedner.corpus.prepare import Changes, prepare
+from fedner.corpus.problems import ProblemLog
+from fedner.corpus.readers.reader import ReadOptions, SentencePolicy
+from fedner.corpus.reading import read, recognise
+from fedner.corpus.sentence import Sentence
+from fedner.corpus.splits import split as split_sentences
+from fedner.corpus.synthetic import generate
+from fedner.errors import FednerError
+from fedner.settings import PlatformSettings, SettingProblem, Settings, SettingsError, nearest
+
+DEFAULT_TEST = 0.2
+_POLICIES: dict[str, SentencePolicy] = {"given": "as given", "line": "line", "rule": "rule"}
+
+
+@dataclass(frozen=True, slots=True)
+class PlatformData:
+    """What a platform trains and tests on.
+
+    Attributes:
+        name: The platform.
+        labels: The types that it annotates, sorted.
+        sentences: All its sentences.
+        train: Which of them are trained on.
+        test: Which of them are tested on.
+        is_synthetic: Whether they are built-in, synthetic ones.
+        changes: What preparation changed.
+        remarks: What reading said on the way.
+    """
+
+    name: str
+    labels: tuple[str, ...]
+    sentences: tuple[Sentence, ...]
+    train: tuple[int, ...]
+    test: tuple[int, ...]
+    is_synthetic: bool = False
+    changes: Changes = field(default_factory=Changes)
+    remarks: Mapping[str, int] = field(default_factory=dict)
+
+    @property
+    def train_sentences(self) -> list[Sentence]:
+        """The sentences that are trained on."""
+        return [self.sentences[number] for number in self.train]
+
+    @property
+    def test_sentences(self) -> list[Sentence]:
+        """The sentences that are tested on."""
+        return [self.sentences[number] for number in self.test]
+
+    @property
+    def test_digest(self) -> str:
+        """A hash of the test part, gold entities included: scores are compared on equal ones."""
+        digest = hashlib.sha256()
+        for sentence in self.test_sentences:
+            parts = (*sentence.tokens, "", *(f"{a}:{b}:{c}" for a, b, c in sentence.entities), "")
+            digest.update("\0".join(parts).encode("utf-8", "surrogatepass"))
+        return digest.hexdigest()
+
+    def facts(self) -> dict[str, Any]:
+        """Return what the run folder keeps of it, in a form that JSON can carry."""
+        chosen = (*self.train_sentences, *self.test_sentences)
+        mentions = Counter(entity.label for each in chosen for entity in each.entities)
+        return {
+            "labels": list(self.labels),
+            "train": len(self.train),
+            "test": len(self.test),
+            "mentions": {label: mentions[label] for label in self.labels},
+            "test_digest": self.test_digest,
+            "synthetic": self.is_synthetic,
+            "changes": dict(self.changes.rows()),
+            "remarks": dict(self.remarks),
+        }
+
+
+def load_platforms(settings: Settings) -> dict[str, PlatformData]:
+    """Read the data of every platform.
+
+    Raises:
+        SettingsError: Data that do not fit their settings; the problems of all platforms at once.
+    """
+    loaded: dict[str, PlatformData] = {}
+    problems = []
+    for number, platform in enumerate(settings.platforms):
+        try:
+            loaded[platform.name] = load_platform(platform, settings.seed)
+        except FednerError as error:
+            key = f"platforms[{number}] ({platform.name})"
+            problems.append(SettingProblem(key, error.message, "data that train", error.hint))
+    if problems:
+        raise SettingsError("the platforms' data", problems)
+    return loaded
+
+
+def load_platform(settings: PlatformSettings, seed: int) -> PlatformData:
+    """Read and split the data of one platform.
+
+    Args:
+        settings: Where the data are and how they are read.
+        seed: Of the split, where the settings name none.
+
+    Raises:
+        FednerError: The data cannot be read, or do not fit the settings.
+    """
+    seed = seed if settings.split.seed is None else settings.split.seed
+    if settings.synthetic is not None:
+        corpus = generate(settings.synthetic, settings.num_sentences, seed)
+        whole = _prepared(settings, corpus, "as given", {})
+    else:
+        whole = _read(settings, Path(settings.data))
+    if settings.split.test_data is not None:
+        return _with_own_test(whole, _read(settings, Path(settings.split.test_data)))
+    test = DEFAULT_TEST if settings.split.test is None else settings.split.test
+    numbered = [replace(each, index=number) for number, each in enumerate(whole.sentences)]
+    parts = split_sentences(numbered, by=settings.split.by, test=test, seed=seed)
+    return replace(
+        whole,
+        train=tuple(sentence.index for sentence in parts.train),
+        test=tuple(sentence.index for sentence in parts.test),
+    )
+
+
+def _read(settings: PlatformSettings, path: Path) -> PlatformData:
+    options = ReadOptions(
+        token_column=settings.token_column,
+        tag_column=settings.tag_column,
+        scheme=settings.scheme,
+    )
+    log = ProblemLog()
+    recognition = recognise(path, settings.format, options)
+    corpus = read(path, recognition.format, lenient=settings.lenient, options=options, log=log)
+    remarks = {**log.remarks, **{f"problem: {kind}": n for kind, n in log.counts.items()}}
+    return _prepared(settings, corpus, recognition.sentences, remarks)
+
+
+def _prepared(
+    settings: PlatformSettings, corpus: Corpus, policy: SentencePolicy, remarks: Mapping[str, int]
+) -> PlatformData:
+    chosen = policy if settings.sentences is None else _POLICIES[settings.sentences]
+    label_map = {old: new or None for old, new in settings.label_map.items()}
+    labels = _labels(settings, corpus, label_map)
+    prepared = prepare(
+        corpus,
+        sentences=chosen,
+        flatten=settings.flatten,
+        labels=labels,
+        label_map=label_map,
+        max_tokens=settings.max_tokens,
+    )
+    return PlatformData(
+        settings.name,
+        labels,
+        prepared.sentences,
+        (),
+        (),
+        settings.synthetic is not None,
+        prepared.changes,
+        remarks,
+    )
+
+
+def _labels(
+    settings: PlatformSettings, corpus: Corpus, label_map: Mapping[str, str | None]
+) -> tuple[str, ...]:
+    """Return the types that the platform annotates, under their new names."""
+    strange = [old for old in label_map if old not in corpus.labels]
+    if strange:
+        raise FednerError(
+            f"label_map names {strange}; found {list(corpus.labels)} in {corpus.name}",
+            nearest(strange[0], corpus.labels),
+        )
+    renamed = {label_map.get(label, label) for label in corpus.labels}
+    occurring = {label for label in renamed if label is not None}
+    if settings.labels is not None:
+        return tuple(sorted(set(settings.labels)))
+    if not occurring:
+        raise FednerError(
+            f"{corpus.name} annotates no type", "Name the types in labels, or check label_map."
+        )
+    return tuple(sorted(occurring))
+
+
+def _with_own_test(training: PlatformData, test: PlatformData) -> PlatformData:
+    """Return the data of a platform whose test part is a file of its own."""
+    border = len(training.sentences)
+    total = border + len(test.sentences)
+    if not border or border == total:
+        raise FednerError(
+            f"{border:,} sentences to train on and {total - border:,} to test on",
+            "Both files need at least one.",
+        )
+    return replace(
+        training,
+        labels=tuple(sorted({*training.labels, *test.labels})),
+        sentences=(*training.sentences, *test.sentences),
+        train=tuple(range(border)),
+        test=tuple(range(border, total)),
+        changes=training.changes + test.changes,
+    )

@@ -1,0 +1,23 @@
+"""The report of a run: one HTML file that loads nothing and opens offline."""
+
+from fedner.durable import write_text
+from fedner.runs.folder import FACTS, SCORES, SETTINGS, WHAT_LEFT, RunFolder
+from fedner.runs.report.page import Findings, page
+
+__all__ = ["write_report"]
+
+
+def write_report(folder: RunFolder) -> None:
+    """Write the report of a finished run, from what its folder holds.
+
+    Raises:
+        FednerError: The run is not finished.
+    """
+    found = Findings(
+        settings=folder.read(SETTINGS),
+        facts=folder.read(FACTS),
+        scores=folder.read(SCORES),
+        left=folder.read(WHAT_LEFT),
+        rounds=folder.rounds(),
+    )
+    write_text(folder.report, page(found), owner_only=True)

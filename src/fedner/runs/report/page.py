@@ -1,0 +1,283 @@
+"""The page itself: from what a run folder holds to one HTML text."""
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from html import escape
+from importlib.resources import files
+from typing import Any
+
+from fedner.runs.report.charts import METHOD_ORDER, Gain, Point, gains, learning_curve, type_bars
+
+VERDICTS = {"yes": ("yes", "yes"), "no": ("no", "no"), "not clear": ("unclear", "not clear")}
+MEANINGS = {
+    "alone": "alone: the platform trains by itself",
+    "federated": "federated: shared modules are trained together, texts stay at home",
+    "pooled": "pooled: all texts in one place, which privacy forbids",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Findings:
+    """What a run folder holds.
+
+    Attributes:
+        settings: The resolved settings.
+        facts: What is known of the federation and its data.
+        scores: The scores, intervals and gains.
+        left: What left each platform.
+        rounds: The record of every round.
+    """
+
+    settings: Mapping[str, Any]
+    facts: Mapping[str, Any]
+    scores: Mapping[str, Any]
+    left: Mapping[str, Any]
+    rounds: Sequence[Mapping[str, Any]]
+
+    @property
+    def methods(self) -> list[str]:
+        """The methods that were scored, in the order of telling."""
+        held = {name for each in self.scores["platforms"].values() for name in each["methods"]}
+        return [name for name in METHOD_ORDER if name in held]
+
+
+def page(found: Findings) -> str:
+    """Return the whole report."""
+    title = escape(str(found.scores["title"]))
+    style = files("fedner.runs.report").joinpath("style.css").read_text(encoding="utf-8")
+    parts = (
+        _head(found),
+        _results(found),
+        _curves(found),
+        _types(found),
+        _left(found),
+        _incidents(found),
+        _setup(found),
+    )
+    return (
+        '<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
+        '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
+        f"<title>{title} - fedner</title>\n<style>\n{style}</style>\n</head>\n<body>\n"
+        + "\n".join(part for part in parts if part)
+        + "\n</body>\n</html>\n"
+    )
+
+
+def _head(found: Findings) -> str:
+    settings, facts = found.settings, found.facts
+    algorithm, shared = settings["algorithm"]["name"], settings["partition"]["shared"]
+    shared = shared if isinstance(shared, str) else ", ".join(shared)
+    note = ""
+    if facts["synthetic"]:
+        note = (
+            '<p class="note"><strong>Synthetic data.</strong> The texts of these platforms were '
+            "made by a program. The numbers show how fedner works, not how well it does on real "
+            "text.</p>"
+        )
+    return (
+        f"<h1>{escape(str(found.scores['title']))}</h1>"
+        f'<p class="soft">{len(facts["platforms"])} platforms, algorithm {escape(algorithm)}, cut '
+        f"{escape(shared)}, recipe {escape(settings['model']['recipe'])}, "
+        f"{len(found.rounds):,} rounds of {settings['training']['batch']} sentences, seed "
+        f"{settings['seed']}</p>{note}"
+    )
+
+
+def _results(found: Findings) -> str:
+    columns = ["platform", "training / test sentences", *found.methods]
+    rows = []
+    held = found.scores["platforms"]
+    has_gains = any(each["gain"] for each in held.values())
+    if has_gains:
+        columns += ["gain over alone", "did joining help me?"]
+    for name, platform in held.items():
+        facts = found.facts["platforms"][name]
+        cells = [escape(name), f"{facts['train']:,} / {facts['test']:,}"]
+        cells += [_score_cell(platform, method) for method in found.methods]
+        if has_gains:
+            cells += _gain_cells(platform["gain"])
+        rows.append(cells)
+    mean = found.scores["mean"]
+    means = [f"{100 * mean[method]['strict']:.1f}" for method in found.methods]
+    rows.append(["mean", "", *means, *([""] * (2 if has_gains else 0))])
+    lead = (
+        "Strict F1 in percent on each platform's own test part, with 95 % bootstrap intervals; "
+        "relaxed F1 below. "
+    )
+    if has_gains:
+        lead += (
+            "A gain is a paired difference on the same texts. The answer is yes or no only where "
+            "its whole interval lies on one side of zero."
+        )
+    parts = [f"<h2>{'Did joining help?' if has_gains else 'Scores'}</h2><p>{lead}</p>"]
+    parts.append(_table(columns, rows))
+    if has_gains:
+        parts.append(f'<div class="panels"><div class="panel">{_gain_chart(held)}</div></div>')
+    return "".join(parts)
+
+
+def _score_cell(platform: Mapping[str, Any], method: str) -> str:
+    if method not in platform["methods"]:
+        return "-"
+    interval = platform["intervals"][method]["strict"]
+    relaxed = platform["methods"][method]["relaxed"]["micro"]["f1"]
+    low, high = 100 * interval["low"], 100 * interval["high"]
+    return (
+        f"{100 * interval['value']:.1f}<small>{low:.1f} to {high:.1f}</small>"
+        f"<small>relaxed {100 * relaxed:.1f}</small>"
+    )
+
+
+def _gain_cells(gain: Mapping[str, Any] | None) -> list[str]:
+    if gain is None:
+        return ["-", "-"]
+    difference = gain["strict"]["difference"]
+    relaxed = gain["relaxed"]["difference"]["value"]
+    style, word = VERDICTS[gain["verdict"]]
+    value, low, high = (100 * difference[key] for key in ("value", "low", "high"))
+    below = f"<small>{low:+.1f} to {high:+.1f}</small><small>relaxed {100 * relaxed:+.1f}</small>"
+    return [
+        f"{value:+.1f}{below}",
+        f'<span class="{style}">{word}</span><small>p = {gain["strict"]["p_value"]:.3f}</small>',
+    ]
+
+
+def _gain_chart(platforms: Mapping[str, Mapping[str, Any]]) -> str:
+    rows = []
+    for name, platform in platforms.items():
+        if platform["gain"]:
+            difference = platform["gain"]["strict"]["difference"]
+            numbers = (100 * difference[key] for key in ("value", "low", "high"))
+            rows.append(Gain(name, *numbers))
+    return f"<h3>Gain of joining, points of strict F1</h3>{gains(rows)}"
+
+
+def _curves(found: Findings) -> str:
+    evaluated = [each for each in found.rounds if each["scores"]]
+    if not evaluated:
+        return ""
+    panels = []
+    for name, platform in found.scores["platforms"].items():
+        points = [
+            Point(each["round"], 100 * each["scores"][name]["strict"]["micro"]["f1"])
+            for each in evaluated
+            if name in each["scores"]
+        ]
+        references = {
+            method: 100 * platform["methods"][method]["strict"]["micro"]["f1"]
+            for method in found.methods
+            if method != "federated" and method in platform["methods"]
+        }
+        chart = learning_curve(name, points, references)
+        panels.append(f'<div class="panel"><h3>{escape(name)}</h3>{chart}</div>')
+    return (
+        "<h2>Learning curves</h2><p>Strict F1 on the test part after so many rounds; broken lines "
+        "are the controls at their end. The curves are shown, not used: nothing was chosen by "
+        f'them.</p>{_legend(found.methods)}<div class="panels">{"".join(panels)}</div>'
+    )
+
+
+def _legend(methods: Iterable[str]) -> str:
+    items = (f'<span class="{each}">{escape(MEANINGS[each])}</span>' for each in methods)
+    return f'<div class="legend">{"".join(items)}</div>'
+
+
+def _types(found: Findings) -> str:
+    panels, rows = [], []
+    for name, platform in found.scores["platforms"].items():
+        by_label: dict[str, dict[str, float]] = {}
+        for method in found.methods:
+            labels = platform["methods"].get(method, {}).get("strict", {}).get("labels", {})
+            for label, counts in labels.items():
+                by_label.setdefault(label, {})[method] = 100 * counts["f1"]
+        chart = type_bars(name, by_label)
+        panels.append(f'<div class="panel"><h3>{escape(name)}</h3>{chart}</div>')
+        for label, values in by_label.items():
+            mentions = found.facts["platforms"][name]["mentions"].get(label, 0)
+            numbers = [f"{values[each]:.1f}" if each in values else "-" for each in found.methods]
+            rows.append([escape(name), escape(label), f"{mentions:,}", *numbers])
+    columns = ["platform", "type", "mentions in all", *found.methods]
+    return (
+        f"<h2>By type</h2><p>Strict F1 of every entity type.</p>{_legend(found.methods)}"
+        f'<div class="panels">{"".join(panels)}</div>'
+        f"<details><summary>As a table</summary>{_table(columns, rows)}</details>"
+    )
+
+
+def _left(found: Findings) -> str:
+    rows = []
+    for name, platform in found.left["platforms"].items():
+        rows.append(
+            [
+                escape(name),
+                f"{platform['updates']:,}",
+                f"{len(platform['tensors'])}",
+                f"{platform['numbers_per_update']:,}",
+                size(platform["bytes"]),
+                f"{platform['training_losses']:,}",
+                f"{platform['evaluations']:,}",
+                f"{platform['numbers_stayed']:,}",
+            ]
+        )
+    columns = [
+        "platform", "updates sent", "tensors in each", "numbers in each", "bytes in all",
+        "training losses", "score reports", "private numbers that stayed",
+    ]  # fmt: skip
+    notes = "".join(f"<p>{escape(note)}</p>" for note in found.left["notes"])
+    first: Mapping[str, Any] = next(iter(found.left["platforms"].values()))
+    names = [
+        [escape(each["name"]), " x ".join(map(str, each["shape"])), f"{each['numbers']:,}", word]
+        for word, part in (("left", first["tensors"]), ("stayed", first["stayed"]))
+        for each in part
+    ]
+    return (
+        "<h2>What left each platform</h2><p>This is the complete list, beside the platform's name "
+        f"and its public size. What never left: {escape(', '.join(found.left['never']))}.</p>"
+        f"{notes}{_table(columns, rows)}<details><summary>Tensor by tensor (of the first platform)"
+        f"</summary>{_table(['tensor', 'shape', 'numbers', 'left or stayed'], names)}</details>"
+    )
+
+
+def size(num_bytes: int) -> str:
+    """Return a number of bytes as people read it."""
+    value = float(num_bytes)
+    for unit in ("bytes", "kB", "MB", "GB"):
+        if value < 1000 or unit == "GB":
+            return f"{value:,.0f} {unit}" if unit == "bytes" else f"{value:,.1f} {unit}"
+        value /= 1000
+    return f"{num_bytes:,} bytes"
+
+
+def _incidents(found: Findings) -> str:
+    rows = [
+        [f"{each['round']:,}", escape(case["platform"]), kind, escape(case["message"])]
+        for each in found.rounds
+        for kind, cases in (("refused", each["refusals"]), ("no answer", each["failures"]))
+        for case in cases
+    ]
+    if not rows:
+        return ""
+    columns = ["round", "platform", "what", "why"]
+    return f"<h2>Refused updates and silent platforms</h2>{_table(columns, rows[:200])}"
+
+
+def _setup(found: Findings) -> str:
+    seconds = sum(each["seconds"] for each in found.rounds)
+    versions = ", ".join(f"{name} {value}" for name, value in found.facts["versions"].items())
+    settings = escape(json.dumps(found.settings, indent=2, ensure_ascii=False))
+    return (
+        f"<h2>How it was made</h2><p>{len(found.rounds):,} rounds in {seconds:,.1f} s, "
+        f"{escape(versions)}.</p><details><summary>All settings</summary><pre>{settings}</pre>"
+        "</details>"
+    )
+
+
+def _table(columns: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    """Return a table; cells are HTML, headings are text."""
+    head = "".join(f"<th>{escape(column)}</th>" for column in columns)
+    body = "".join("<tr>" + "".join(f"<td>{cell}</td>" for cell in row) + "</tr>" for row in rows)
+    return (
+        f'<div class="scroll"><table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>'
+        "</div>"
+    )

@@ -1,0 +1,65 @@
+"""The finished taggers of a run: kept in its folder by method and platform, and read back."""
+
+from pathlib import Path
+
+from fedner.federated.annotation import union_space
+from fedner.models.checkpoint import KIND, VERSION, WEIGHTS, EmbeddingPaths, save_tagger
+from fedner.models.features import TagSpace
+from fedner.models.tagger import Tagger
+from fedner.runs.assembly import Federation, new_tagger
+from fedner.runs.folder import FEDERATED, RunFolder
+from fedner.runs.outcome import ALONE
+from fedner.settings import HASHED, NO_CONTEXT
+from fedner.tensor_files import read_tensors
+
+
+def space_of(federation: Federation, name: str, method: str) -> TagSpace:
+    """Return the tags of a platform's tagger: its own, or those of all for pooled data."""
+    if method == FEDERATED:
+        return federation.spaces[name]
+    scheme = federation.settings.model.scheme
+    if method == ALONE:
+        return TagSpace.of(federation.data[name].labels, scheme)
+    return union_space([data.labels for data in federation.data.values()], scheme)
+
+
+def keep_tagger(
+    federation: Federation,
+    folder: RunFolder,
+    name: str,
+    method: str,
+    tagger: Tagger,
+) -> None:
+    """Keep a platform's finished tagger in the run folder."""
+    held = federation.settings.embeddings
+    paths = EmbeddingPaths(
+        None if held.words == HASHED else Path(held.words),
+        None if held.context == NO_CONTEXT else Path(held.context),
+    )
+    facts = {
+        "run": federation.settings.title,
+        "platform": name,
+        "method": method,
+        "labels": list(federation.data[name].labels),
+        "synthetic": federation.data[name].is_synthetic,
+    }
+    save_tagger(
+        folder.tagger(name, method),
+        tagger,
+        federation.recipe,
+        space_of(federation, name, method),
+        context=federation.context,
+        paths=paths,
+        facts=facts,
+    )
+
+
+def stored_tagger(
+    federation: Federation, folder: RunFolder, name: str, method: str
+) -> tuple[Tagger, TagSpace]:
+    """Return a finished tagger and its tags; the context encoder stays closed."""
+    space = space_of(federation, name, method)
+    tagger = new_tagger(federation, name, space)
+    tensors, _ = read_tensors(folder.tagger(name, method) / WEIGHTS, KIND, VERSION)
+    tagger.load_state_dict(tensors)
+    return tagger, space

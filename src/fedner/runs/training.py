@@ -1,0 +1,247 @@
+"""A whole run: the federation, its controls, their scores, what left, the report.
+
+Everything is written into the run folder as soon as it is known; a run that was stopped at any
+moment goes on from there.
+"""
+
+import platform as machine
+from collections.abc import Callable
+from contextlib import closing
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from fedner import __version__
+from fedner.engines.in_process import InProcess
+from fedner.engines.protocol import Engine
+from fedner.engines.workers import Workers
+from fedner.federated.aggregate import RULES
+from fedner.federated.algorithms import Algorithm
+from fedner.federated.checkpoints import platform_folder, read_state
+from fedner.federated.participation import Participation
+from fedner.federated.record import RoundRecord
+from fedner.federated.run import RunSettings, run
+from fedner.federated.screening import NormRule
+from fedner.models.checkpoint import CARD
+from fedner.runs.assembly import (
+    Federation,
+    assemble,
+    build_platform,
+    encoded,
+    evaluation_part,
+    initial_shared,
+    new_tagger,
+    num_rounds,
+    rounds_in_epoch,
+)
+from fedner.runs.checks import algorithm_of
+from fedner.runs.controls import ControlPoint, train_alone, train_pooled
+from fedner.runs.folder import FACTS, FEDERATED, SCORES, WHAT_LEFT, RunFolder, begin
+from fedner.runs.outcome import ALONE, METHODS, POOLED, Outcome, outcome_of, summary, write_counts
+from fedner.runs.report import write_report
+from fedner.runs.taggers import keep_tagger, stored_tagger
+from fedner.runs.what_left import what_left
+from fedner.settings import Settings
+from fedner.tensors import SharedState
+from fedner.training import load
+
+
+def _nothing(*_: object) -> None:
+    return None
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """Who is told how far a run is; by default nobody.
+
+    Attributes:
+        say: A line on what is being done.
+        begin: The federation begins: how many rounds it has.
+        round: A round is done.
+        control: An epoch of a control is done.
+        method: A method is scored on a platform: method, platform, outcome.
+    """
+
+    say: Callable[[str], None] = _nothing
+    begin: Callable[[Federation, int], None] = _nothing
+    round: Callable[[RoundRecord], None] = _nothing
+    control: Callable[[ControlPoint], None] = _nothing
+    method: Callable[[str, str, Outcome], None] = _nothing
+
+
+def train_run(
+    settings: Settings,
+    path: Path,
+    *,
+    resume: bool = False,
+    algorithm: Algorithm | None = None,
+    progress: Progress | None = None,
+) -> dict[str, Any]:
+    """Train a federation and its controls into a run folder; return the scores.
+
+    Args:
+        settings: Checked settings.
+        path: The run folder.
+        resume: Go on with the run that the folder holds.
+        algorithm: An algorithm of one's own in place of the one that the settings name.
+        progress: Who is told how far it is.
+
+    Raises:
+        FednerError: The folder, the data or the settings do not fit, or the run had to stop.
+    """
+    tell = progress or Progress()
+    folder = begin(path, settings, resume=resume)
+    federation = assemble(settings, tell.say)
+    folder.write(FACTS, facts_of(federation))
+    controls = settings.training.controls
+    if ALONE in controls:
+        train_alone(federation, folder, tell.say, tell.control)
+    _federate(federation, folder, algorithm or algorithm_of(settings), tell, resume=resume)
+    if POOLED in controls:
+        train_pooled(federation, folder, tell.say, tell.control)
+    tell.say("scoring on every platform's test part")
+    scores = score_run(federation, folder, tell)
+    folder.write(WHAT_LEFT, what_left(federation, folder.rounds()))
+    write_report(folder)
+    return scores
+
+
+def facts_of(federation: Federation) -> dict[str, Any]:
+    """Return what the folder keeps of a federation beside its settings."""
+    return {
+        "title": federation.settings.title,
+        "synthetic": federation.settings.is_synthetic,
+        "rounds": num_rounds(federation),
+        "public_sizes": federation.public_sizes,
+        "shared": list(federation.partition.shared),
+        "private": list(federation.partition.private),
+        "platforms": {name: federation.data[name].facts() for name in federation.names},
+        "versions": {
+            "fedner": __version__,
+            "torch": str(torch.__version__),
+            "python": machine.python_version(),
+        },
+    }
+
+
+def run_settings(federation: Federation) -> RunSettings:
+    """Return how the federation runs."""
+    settings = federation.settings
+    rounds = num_rounds(federation)
+    epoch = max(1, round(rounds_in_epoch(federation)))
+    asked = settings.participation
+    training = settings.training
+    evaluate = epoch if training.evaluate_every is None else training.evaluate_every
+    checkpoint = epoch if training.checkpoint_every is None else training.checkpoint_every
+    return RunSettings(
+        run=settings.title,
+        rounds=rounds,
+        batch=training.batch,
+        public_sizes=federation.public_sizes,
+        participation=Participation(asked.sample, asked.quorum),
+        rule=RULES[asked.rule],
+        norms=NormRule(asked.norm_factor, asked.norm_bound),
+        on_refusal=asked.on_refusal,
+        evaluate_every=evaluate,
+        checkpoint_every=checkpoint or rounds,  # the last round is always kept: it is the result
+    )
+
+
+def engine_for(
+    federation: Federation, algorithm: Algorithm, initial: SharedState, folder: Path
+) -> Engine:
+    """Return what runs the platforms: this process, or workers on the CPU."""
+    chosen = federation.settings.engine
+    build = partial(build_platform, federation)
+    max_live = 1 if chosen.spill else None
+    if not chosen.workers:
+        return InProcess(build, federation.names, algorithm.local, folder=folder, max_live=max_live)
+    return Workers(
+        build,
+        federation.names,
+        algorithm.local,
+        initial,
+        workers=chosen.workers,
+        folder=folder,
+        max_live=max_live,
+        loads=federation.public_sizes,
+    )
+
+
+def _federate(
+    federation: Federation,
+    folder: RunFolder,
+    algorithm: Algorithm,
+    tell: Progress,
+    *,
+    resume: bool,
+) -> None:
+    """Run the federation to its last round and keep every platform's tagger."""
+    plan = run_settings(federation)
+    tell.begin(federation, plan.rounds)
+    initial = initial_shared(federation)
+    with closing(engine_for(federation, algorithm, initial, folder.path)) as engine:
+        # A run that was stopped before its first round has nothing to go on from yet.
+        done = run(
+            algorithm,
+            engine,
+            initial,
+            plan,
+            federation.settings.seed,
+            folder.path,
+            resume=resume and bool(folder.rounds()),
+            on_round=tell.round,
+        )
+    for name in federation.names:
+        tagger = new_tagger(federation, name)
+        load(tagger, done.server.shared)
+        load(tagger, private_weights(folder, name, plan.rounds))
+        keep_tagger(federation, folder, name, FEDERATED, tagger)
+
+
+def private_weights(folder: RunFolder, name: str, round_: int) -> dict[str, torch.Tensor]:
+    """Return the private weights that a platform stored under a round."""
+    tensors, _ = read_state(platform_folder(folder.path, name), round_)
+    prefix = "private/"
+    return {
+        key.removeprefix(prefix): tensor
+        for key, tensor in tensors.items()
+        if key.startswith(prefix)
+    }
+
+
+def score_run(
+    federation: Federation, folder: RunFolder, tell: Progress | None = None
+) -> dict[str, Any]:
+    """Score every method that has taggers on every platform, and keep scores and counts."""
+    told = tell or Progress()
+    settings = federation.settings
+    outcomes: dict[str, dict[str, Outcome]] = {}
+    for name in federation.names:
+        outcomes[name] = {}
+        for method in METHODS:
+            if (folder.tagger(name, method) / CARD).is_file():
+                outcome = _outcome(federation, folder, name, method)
+                outcomes[name][method] = outcome
+                told.method(method, name, outcome)
+        unit = settings.platform(name).split.by
+        write_counts(folder, federation.data[name], unit, outcomes[name])
+    units = {name: settings.platform(name).split.by for name in federation.names}
+    record = {
+        "title": settings.title,
+        "seed": settings.seed,
+        "synthetic": settings.is_synthetic,
+        **summary(outcomes, units, settings.seed),
+    }
+    folder.write(SCORES, record)
+    return record
+
+
+def _outcome(federation: Federation, folder: RunFolder, name: str, method: str) -> Outcome:
+    tagger, space = stored_tagger(federation, folder, name, method)
+    part = evaluation_part(federation, name, encoded(federation, name, space), space)
+    unit = federation.settings.platform(name).split.by
+    return outcome_of(federation.data[name], part.predictions(tagger), unit)

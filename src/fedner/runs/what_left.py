@@ -1,0 +1,70 @@
+"""What left each platform in a run, in tensors and bytes, and what stayed: the complete list."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from fedner.runs.assembly import Federation, new_tagger
+from fedner.training import trainable
+
+NEVER = (
+    "texts",
+    "entity types and tags",
+    "private weights",
+    "optimiser states",
+    "the platform's list of words",
+)
+WORD_TABLE = "embeddings.words.weight"
+WORD_NOTE = (
+    "The word table is trained and shared: the rows of its gradient that are not zero tell which "
+    "words a batch had, up to hashing. Freeze it (embeddings.trained = false) or keep it private "
+    "where that must not be known."
+)
+SIZE_NOTE = (
+    "{names}: the public size is the exact number of training sentences; declare a rounded one "
+    "(public_size) where that must not be known."
+)
+
+
+def what_left(federation: Federation, rounds: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """Return for every platform what left it over all rounds, and what never did.
+
+    Args:
+        federation: The federation.
+        rounds: The record of every round.
+    """
+    sizes = federation.public_sizes
+    platforms = {}
+    for name in federation.names:
+        weights = trainable(new_tagger(federation, name))
+        shared = [_described(each, weights[each]) for each in federation.partition.shared]
+        private = [_described(each, weights[each]) for each in federation.partition.private]
+        sent = [each["bytes_up"][name] for each in rounds if name in each["bytes_up"]]
+        platforms[name] = {
+            "updates": len(sent),
+            "bytes": sum(sent),
+            "bytes_received": sum(each["bytes_down"].get(name, 0) for each in rounds),
+            "tensors": shared,
+            "numbers_per_update": sum(each["numbers"] for each in shared),
+            "training_losses": sum(name in each["losses"] for each in rounds),
+            "evaluations": sum(name in each["scores"] for each in rounds),
+            "public_size": sizes[name],
+            "stayed": private,
+            "numbers_stayed": sum(each["numbers"] for each in private),
+        }
+    return {"platforms": platforms, "never": list(NEVER), "notes": _notes(federation)}
+
+
+def _notes(federation: Federation) -> list[str]:
+    """Return what somebody who reads the updates could learn beyond numbers."""
+    notes = []
+    if WORD_TABLE in federation.partition.shared:
+        notes.append(WORD_NOTE)
+    sizes = federation.public_sizes
+    exact = [name for name in federation.names if sizes[name] == len(federation.data[name].train)]
+    if exact:
+        notes.append(SIZE_NOTE.format(names=", ".join(exact)))
+    return notes
+
+
+def _described(name: str, weight: Any) -> dict[str, Any]:
+    return {"name": name, "shape": list(weight.shape), "numbers": weight.numel()}

@@ -1,0 +1,45 @@
+"""The whole configuration of a run: frozen models, read from TOML, all problems told at once.
+
+What only a table of another room can judge (recipes, cuts, formats, an algorithm's parameters) is
+checked in `runs.checks`.
+"""
+
+from fedner.settings.problems import SettingProblem, SettingsError, nearest
+from fedner.settings.reading import (
+    attempt,
+    dotted,
+    override,
+    parse,
+    problems_of,
+    read_toml,
+    resolved,
+)
+from fedner.settings.records import record_from
+from fedner.settings.sections import (
+    HASHED,
+    NO_CONTEXT,
+    SYNTHETIC,
+    PlatformSettings,
+    Settings,
+    SplitSettings,
+)
+
+__all__ = [
+    "HASHED",
+    "NO_CONTEXT",
+    "SYNTHETIC",
+    "PlatformSettings",
+    "SettingProblem",
+    "Settings",
+    "SettingsError",
+    "SplitSettings",
+    "attempt",
+    "dotted",
+    "nearest",
+    "override",
+    "parse",
+    "problems_of",
+    "read_toml",
+    "record_from",
+    "resolved",
+]

@@ -1,0 +1,242 @@
+"""The sections of a configuration: shapes, types and ranges; nothing here knows other rooms."""
+
+from typing import Annotated, Any, Literal
+
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    Field,
+    StringConstraints,
+    field_validator,
+    model_validator,
+)
+from pydantic_core import PydanticCustomError
+
+from fedner.errors import FednerError
+from fedner.settings.problems import nearest
+
+HASHED = "hashed"
+NO_CONTEXT = "none"
+SYNTHETIC = "synthetic:"
+
+Control = Literal["alone", "pooled"]
+Device = Literal["cpu", "cuda", "auto"]
+Unannotated = Literal["outside", "marginal"]
+
+# A platform has a folder of its own, named after it.
+PlatformName = Annotated[
+    str, StringConstraints(pattern=r"^[A-Za-z0-9_]([A-Za-z0-9_. -]{0,62}[A-Za-z0-9_-])?$")
+]
+Positive = Annotated[int, Field(ge=1)]
+Share = Annotated[float, Field(gt=0, lt=1)]
+Rate = Annotated[float, Field(gt=0, allow_inf_nan=False)]
+
+
+class Section(BaseModel):
+    """What every part of the configuration has in common."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
+
+
+class ModelSettings(Section):
+    """Which tagger: a recipe of the zoo; sizes left out are the recipe's own."""
+
+    recipe: str = "CNN-CLSTM-CRF"
+    hidden: Positive | None = None
+    filters: Positive | None = None
+    character_filters: Positive | None = None
+    character_dimension: Positive | None = None
+    dropout: Annotated[float, Field(ge=0, lt=1)] | None = None
+    scheme: Literal["IO", "IOB1", "BIO", "BIOES", "BILOU"] = "BIO"
+
+
+class EmbeddingSettings(Section):
+    """What a word becomes before the encoder sees it.
+
+    `words` is "hashed" or the path of word vectors, `context` is "none" or the path of Flair
+    weights; `cache` holds context features, readable by the owner alone.
+    """
+
+    words: str = HASHED
+    dimension: Positive = 100
+    buckets: Positive = 50_000
+    lowercase: Literal["never", "fallback", "always"] | None = None
+    unknown: Literal["zero", "mean", "hash-bucket"] = "mean"
+    trained: bool = False
+    context: str = NO_CONTEXT
+    cache: str | None = None
+
+
+class PartitionSettings(Section):
+    """What is shared: a named cut or dotted prefixes.
+
+    `unannotated` is read only where the tags themselves are shared: a type that a platform does not
+    annotate counts as "O", or is marginalised out of the CRF.
+    """
+
+    shared: str | tuple[str, ...] = "fedner"
+    unannotated: Unannotated = "outside"
+
+    @field_validator("shared", mode="before")
+    @classmethod
+    def _is_cut_or_prefixes(cls, value: object) -> object:
+        is_list = isinstance(value, list | tuple) and all(isinstance(each, str) for each in value)
+        if isinstance(value, str) or is_list:
+            return value
+        raise PydanticCustomError("cut", "the name of a cut or a list of dotted module names")
+
+
+class AlgorithmSettings(BaseModel):
+    """An algorithm by name; every other key is one of its own parameters (`runs.checks`)."""
+
+    model_config = ConfigDict(frozen=True, extra="allow")
+
+    name: str = "fedner"
+
+    @property
+    def parameters(self) -> dict[str, Any]:
+        """What the file says beyond the name."""
+        return dict(self.model_extra or {})
+
+
+class PrivateSettings(Section):
+    """How each platform steps its private weights.
+
+    `clip` bounds the norm of a step's whole gradient, shared and private together; 0 for no bound.
+    """
+
+    optimiser: Literal["adam", "sgd"] = "adam"
+    rate: Rate = 1e-3
+    momentum: Annotated[float, Field(ge=0, lt=1)] = 0.0
+    weight_decay: Annotated[float, Field(ge=0)] = 0.0
+    clip: Annotated[float, Field(ge=0)] = 5.0
+
+
+class TrainingSettings(Section):
+    """How long, in which batches, and what is noted on the way.
+
+    `evaluate_every` and `checkpoint_every` count rounds; 0 is never, None once in an epoch.
+    `slice` cuts every platform's data into disjoint slices of that share, entered one after the
+    other every `rounds_per_slice` rounds (the incremental schedule of 2021).
+    """
+
+    rounds: Positive | None = None
+    epochs: Positive | None = None
+    batch: Positive = 64
+    evaluate_every: Annotated[int, Field(ge=0)] | None = None
+    checkpoint_every: Annotated[int, Field(ge=0)] | None = None
+    controls: tuple[Control, ...] = ()
+    control_epochs: Positive = 60
+    patience: Positive = 5
+    slice: Annotated[float, Field(gt=0, le=1)] | None = None
+    rounds_per_slice: Positive = 1
+
+    @model_validator(mode="after")
+    def _has_one_length(self) -> "TrainingSettings":
+        if (self.rounds is None) == (self.epochs is None):
+            raise PydanticCustomError("length", "exactly one of rounds and epochs")
+        return self
+
+
+class ParticipationSettings(Section):
+    """Who is asked in a round, how many must answer, and which updates are refused."""
+
+    sample: Positive | None = None
+    quorum: Positive | None = None
+    rule: Literal["mean", "median", "median-norm"] = "mean"
+    norm_factor: Annotated[float, Field(gt=1)] | None = 100.0
+    norm_bound: Rate | None = None
+    on_refusal: Literal["continue", "stop"] = "continue"
+
+
+class EngineSettings(Section):
+    """Where platforms compute; 0 workers is this very process."""
+
+    workers: Annotated[int, Field(ge=0, le=1024)] = 0
+    device: Device = "cpu"
+    spill: bool = False
+
+
+class SplitSettings(Section):
+    """Which part is tested on: a share drawn with a seed, or a file of its own."""
+
+    by: Literal["sentence", "document", "patient"] = "sentence"
+    test: Share | None = None
+    test_data: str | None = None
+    seed: int | None = None
+
+    @model_validator(mode="after")
+    def _has_one_test_part(self) -> "SplitSettings":
+        if self.test is not None and self.test_data is not None:
+            raise PydanticCustomError("test", "at most one of test and test_data")
+        return self
+
+
+class PlatformSettings(Section):
+    """One platform: where its data are and how they are read.
+
+    `data` is a path, or "synthetic:NAME" for a built-in platform of `num_sentences`. `labels` are
+    the types that it annotates, after `label_map`, which renames types or, with an empty string,
+    leaves them out. `public_size` is what weights and batch sizes come from.
+    """
+
+    name: PlatformName
+    data: str
+    num_sentences: Positive = 500
+    format: str = "auto"
+    lenient: bool = False
+    scheme: str | None = None
+    token_column: int = 0
+    tag_column: int = -1
+    labels: tuple[str, ...] | None = None
+    label_map: dict[str, str] = Field(default_factory=dict)
+    sentences: Literal["given", "line", "rule"] | None = None
+    flatten: Literal["longest", "first-fragment", "contiguous"] = "longest"
+    max_tokens: Positive | None = None
+    split: SplitSettings = Field(default_factory=SplitSettings)
+    public_size: Positive | None = None
+
+    @property
+    def synthetic(self) -> str | None:
+        """The built-in platform that is meant, or None."""
+        return self.data.removeprefix(SYNTHETIC) if self.data.startswith(SYNTHETIC) else None
+
+
+class Settings(Section):
+    """Everything that `fedner train` needs to know."""
+
+    title: str = "federation"
+    seed: Annotated[int, Field(ge=0, lt=2**63)] = 1
+    model: ModelSettings = Field(default_factory=ModelSettings)
+    embeddings: EmbeddingSettings = Field(default_factory=EmbeddingSettings)
+    partition: PartitionSettings = Field(default_factory=PartitionSettings)
+    algorithm: AlgorithmSettings = Field(default_factory=AlgorithmSettings)
+    private: PrivateSettings = Field(default_factory=PrivateSettings)
+    training: TrainingSettings
+    participation: ParticipationSettings = Field(default_factory=ParticipationSettings)
+    engine: EngineSettings = Field(default_factory=EngineSettings)
+    platforms: tuple[PlatformSettings, ...]
+
+    @field_validator("platforms")
+    @classmethod
+    def _has_a_platform(cls, value: tuple[PlatformSettings, ...]) -> tuple[PlatformSettings, ...]:
+        if not value:
+            raise PydanticCustomError("platforms", "at least one platform")
+        return value
+
+    @property
+    def is_synthetic(self) -> bool:
+        """Whether every platform is a built-in one."""
+        return all(platform.synthetic is not None for platform in self.platforms)
+
+    def platform(self, name: str) -> PlatformSettings:
+        """Return the settings of a platform.
+
+        Raises:
+            FednerError: There is none of that name.
+        """
+        for platform in self.platforms:
+            if platform.name == name:
+                return platform
+        names = [platform.name for platform in self.platforms]
+        raise FednerError(f"no platform {name!r}", nearest(name, names))
