@@ -258,7 +258,10 @@ class TestTinyBert:
         assert (encoder.reading.window, encoder.reading.capacity) == (10, 8)
         assert TransformerEncoder.load(folder).reading.window == LIMIT
         assert encoder.name == "bert"
-        assert EmbeddingOrigin.from_json(encoder.origin.to_json()) == encoder.origin
+        origin = EmbeddingOrigin.from_json(encoder.origin.to_json())
+        assert origin == encoder.origin
+        settings: dict[str, Any] = dict(origin.settings)
+        assert TransformerEncoder.load(folder, **settings).digest == encoder.digest
 
     def test_the_digest_tells_weights_tokenizers_and_settings_apart(
         self, transformers: Any, folder: Path, tmp_path: Path
@@ -450,6 +453,7 @@ class TestRefusals:
         [
             ({"layers": []}, "the encoder has 3"),
             ({"layers": [4]}, "the encoder has 3"),
+            ({"layers": "1,top"}, "layers '1,top': the encoder has 3"),
             ({"layers": [-5]}, "the encoder has 3"),
             ({"window": LIMIT + 1}, f"takes at most {LIMIT} pieces"),
             ({"window": 2, "overlap": 0}, "2 of them special"),

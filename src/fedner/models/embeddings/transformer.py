@@ -107,7 +107,7 @@ class TransformerEncoder:
         source: Path | str,
         device: torch.device | str = "cpu",
         *,
-        layers: Sequence[int] | None = None,
+        layers: Sequence[int] | str | None = None,
         precision: Precision = "float32",
         window: int | None = None,
         overlap: int | None = None,
@@ -120,7 +120,8 @@ class TransformerEncoder:
                 the hub, which is looked up in the local cache of downloads.
             device: Where to run.
             layers: The layers to average: 1 to the number of layers from below, 0 for what the
-                first sees, -1 for the last. None: the last four.
+                first sees, -1 for the last; or in writing, "3,4", as the origin has them. None:
+                the last four.
             precision: What to compute in; half precision is meant for GPUs.
             window: Pieces at a time, special ones included. None: what the encoder is made for.
             overlap: Pieces that windows share at least. None: a quarter of the window.
@@ -308,7 +309,7 @@ def _reading(
     model: nn.Module,
     config: Any,
     wrapper: Any,
-    layers: Sequence[int] | None,
+    layers: Sequence[int] | str | None,
     window: int | None,
     overlap: int | None,
 ) -> Reading:
@@ -354,14 +355,20 @@ def _longest(model: nn.Module, config: Any, wrapper: Any) -> int:
     return longest if longest < 1 << 20 else USUAL_WINDOW
 
 
-def _layers(wanted: Sequence[int] | None, number: int) -> tuple[int, ...]:
+def _layers(wanted: Sequence[int] | str | None, number: int) -> tuple[int, ...]:
     """Return the chosen layers counted from below."""
     if wanted is None:
         return tuple(range(max(1, number + 1 - USUAL_LAYERS), number + 1))
-    counted = sorted({layer + number + 1 if layer < 0 else layer for layer in wanted})
+    try:
+        chosen = [
+            int(layer) for layer in (wanted.split(",") if isinstance(wanted, str) else wanted)
+        ]
+    except ValueError:
+        chosen = []
+    counted = sorted({layer + number + 1 if layer < 0 else layer for layer in chosen})
     if not counted or counted[0] < 0 or counted[-1] > number:
         raise FednerError(
-            f"layers {list(wanted)}: the encoder has {number}",
+            f"layers {wanted!r}: the encoder has {number}",
             f"Choose from 0 (below the first) to {number}, or -1 for the last.",
         )
     return tuple(counted)
