@@ -19,10 +19,15 @@ Device = Literal["cpu", "cuda"]
 
 
 def predict(
-    model: Annotated[Path, typer.Argument(help="The folder of a saved tagger.")],
+    model: Annotated[
+        Path, typer.Argument(metavar="RUN", help="A run folder, or the folder of a saved tagger.")
+    ],
     source: Annotated[
         Path, typer.Argument(metavar="INPUT", help="A file or folder; - reads lines of text.")
     ],
+    platform: Annotated[
+        str | None, typer.Option("--platform", help="Whose tagger of a run.")
+    ] = None,
     out: Annotated[
         Path | None, typer.Option("--out", help="Write JSONL here, whole or not at all.")
     ] = None,
@@ -43,8 +48,10 @@ def predict(
 ) -> None:
     """Find mentions with a saved tagger: character offsets, labels and confidences."""
     from fedner.inference.predict import Predictor
+    from fedner.runs.folder import tagger_folder
 
-    predictor = Predictor.load(model, vectors=vectors, context=context, device=device)
+    folder = tagger_folder(model, platform)
+    predictor = Predictor.load(folder, vectors=vectors, context=context, device=device)
     found = predictor.predict_documents(_documents(source, format))
     if out is not None:
         num_documents, num_mentions = _write(out, found, predictor)

@@ -149,6 +149,8 @@ def _mend(tables: dict[str, Any], location: Sequence[str | int]) -> None:
             del place[last]
     elif isinstance(last, str) and last in place:
         del place[last]
+        if last in ("rounds", "epochs"):
+            place[last] = 1  # wrong is not missing: one message will do
     elif isinstance(last, str):
         number = location[1] if len(location) > 1 else 0
         stand_ins: dict[str, Any] = {

@@ -5,7 +5,9 @@ from html import escape
 from typing import NamedTuple
 
 METHOD_ORDER = ("alone", "federated", "pooled")
-WIDTH = 420
+WIDTH = 340
+LETTER = 7.0  # about the width of a letter, in the units of the charts
+LONGEST_NAME = 18
 Scale = Callable[[float], float]
 
 
@@ -42,9 +44,20 @@ def _line(x1: float, y1: float, x2: float, y2: float, style: str) -> str:
     return f'<line x1="{x1:.1f}" y1="{y1:.1f}" x2="{x2:.1f}" y2="{y2:.1f}" class="{style}"/>'
 
 
+def _short(name: str) -> str:
+    return (
+        name if len(name) <= LONGEST_NAME else name[: LONGEST_NAME - 1] + "\N{HORIZONTAL ELLIPSIS}"
+    )
+
+
+def _room(names: Sequence[str]) -> float:
+    """Return how far from the left a chart begins, so that its names fit before it."""
+    return 16 + LETTER * max((len(_short(name)) for name in names), default=0)
+
+
 def learning_curve(platform: str, points: Sequence[Point], references: Mapping[str, float]) -> str:
     """Draw strict F1 by round, with the controls as broken lines."""
-    left, right, top, bottom, height = 34.0, 92.0, 10.0, 26.0, 230.0
+    left, right, top, bottom, height = 28.0, 100.0, 10.0, 26.0, 230.0
     inner, tall = WIDTH - left - right, height - top - bottom
     last = max((point.round for point in points), default=1)
 
@@ -91,7 +104,8 @@ def _end_labels(ends: Mapping[str, float], x: float, y: Scale) -> list[str]:
 
 def gains(rows: Sequence[Gain]) -> str:
     """Draw what joining brought each platform, with its interval."""
-    left, right, step, top = 130.0, 62.0, 30.0, 8.0
+    right, step, top = 46.0, 26.0, 6.0
+    left = _room([row.platform for row in rows])
     height = top + step * len(rows) + 26
     edge = max(1.0, *(abs(value) for row in rows for value in (row.low, row.high)))
     inner = WIDTH - left - right
@@ -107,7 +121,7 @@ def gains(rows: Sequence[Gain]) -> str:
         dot = f'<circle cx="{x(row.value):.1f}" cy="{y:.1f}" r="5" class="dot"/>'
         said = f"{row.platform}: {row.value:+.1f} ({row.low:+.1f} to {row.high:+.1f})"
         parts.append(f'<g class="federated"><title>{escape(said)}</title>{whisker}{dot}</g>')
-        parts.append(_text(left - 10, y + 4, row.platform, "end", "value"))
+        parts.append(_text(left - 10, y + 4, _short(row.platform), "end", "value"))
         parts.append(_text(WIDTH - right + 10, y + 4, f"{row.value:+.1f}", style="value"))
     return _svg(height, "Gain of joining in points of strict F1, with 95 % intervals", parts)
 
@@ -119,7 +133,8 @@ def type_bars(platform: str, scores: Mapping[str, Mapping[str, float]]) -> str:
         platform: The platform.
         scores: By label, then by method, in percent.
     """
-    left, right, bar, gap, top = 84.0, 40.0, 13.0, 10.0, 4.0
+    right, bar, gap, top = 26.0, 14.0, 12.0, 4.0
+    left = _room(list(scores))
     methods = [name for name in METHOD_ORDER if any(name in each for each in scores.values())]
     block = bar * len(methods) + gap
     height = top + block * len(scores)
@@ -131,7 +146,7 @@ def type_bars(platform: str, scores: Mapping[str, Mapping[str, float]]) -> str:
     for row, (label, values) in enumerate(scores.items()):
         y = top + block * row
         middle = y + bar * len(methods) / 2 + 4
-        parts.append(_text(left - 8, middle, label, "end", "value"))
+        parts.append(_text(left - 8, middle, _short(label), "end", "value"))
         for number, method in enumerate(methods):
             if method not in values:
                 continue

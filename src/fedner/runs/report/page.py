@@ -113,7 +113,7 @@ def _results(found: Findings) -> str:
     parts = [f"<h2>{'Did joining help?' if has_gains else 'Scores'}</h2><p>{lead}</p>"]
     parts.append(_table(columns, rows))
     if has_gains:
-        parts.append(f'<div class="panels"><div class="panel">{_gain_chart(held)}</div></div>')
+        parts.append(f'<div class="panel narrow">{_gain_chart(held)}</div>')
     return "".join(parts)
 
 
