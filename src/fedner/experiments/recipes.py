@@ -21,7 +21,7 @@ from fedner.corpus.splits import Split
 from fedner.durable import write_text
 from fedner.experiments.development import load_corpus
 from fedner.models.embeddings.context import cached_features
-from fedner.models.embeddings.flair import FlairEncoder
+from fedner.models.embeddings.opening import AnyEncoder, open_context_encoder
 from fedner.models.embeddings.words import WordEmbedding, WordVectors
 from fedner.models.features import EncodedCorpus, TagSpace, context_tensor, encode_corpus
 from fedner.models.zoo import RECIPES, build_tagger, recipe_named
@@ -40,7 +40,7 @@ class Job:
         seed: Names split, initial weights and batches.
         data: The folder of development corpora.
         vectors: The word vectors.
-        context: The Flair weights.
+        context: The context encoder: a Hugging Face folder, or Flair weights.
         cache: Where context features are kept.
         device: Where to train.
         epochs: How many epochs.
@@ -74,7 +74,7 @@ class Result:
 
 
 def encoded_parts(
-    job: Job, parts: Split, space: TagSpace, words: WordEmbedding, encoder: FlairEncoder | None
+    job: Job, parts: Split, space: TagSpace, words: WordEmbedding, encoder: AnyEncoder | None
 ) -> tuple[EncodedCorpus, Evaluation]:
     """Return the training part and the test part as tensors, with context where wanted."""
 
@@ -99,7 +99,7 @@ def run(job: Job) -> Result:
     space = TagSpace.of(corpus.labels, "BIO")
     words = WordEmbedding(WordVectors.open(job.vectors))
     recipe = recipe_named(job.recipe)
-    encoder = FlairEncoder.load(job.context, job.device) if recipe.context else None
+    encoder = open_context_encoder(job.context, job.device) if recipe.context else None
     training, test = encoded_parts(job, corpus.split(job.seed), space, words, encoder)
     dimension = encoder.dimension if encoder is not None else 0
     tagger = build_tagger(recipe, words, space, dimension, job.seed).to(job.device)
@@ -160,7 +160,12 @@ def _options(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(description="What every recipe reaches alone.")
     parser.add_argument("data", type=Path, help="the folder of development corpora")
     parser.add_argument("--vectors", type=Path, required=True)
-    parser.add_argument("--context", type=Path, required=True, help="the Flair weights")
+    parser.add_argument(
+        "--context",
+        type=Path,
+        required=True,
+        help="a context encoder: Hugging Face folder or Flair weights",
+    )
     parser.add_argument("--cache", type=Path, default=Path("runs/features"))
     parser.add_argument("--out", type=Path, default=Path("runs/recipes.json"))
     parser.add_argument("--recipes", default=",".join(RECIPES))

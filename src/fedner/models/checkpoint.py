@@ -20,7 +20,7 @@ from fedner.corpus.schemes import canonical
 from fedner.durable import sync_folder, write_text
 from fedner.errors import FednerError
 from fedner.models.crf import CRF
-from fedner.models.embeddings.flair import FlairEncoder
+from fedner.models.embeddings.opening import AnyEncoder, open_context_encoder
 from fedner.models.embeddings.origin import EmbeddingOrigin
 from fedner.models.embeddings.vectors_file import default_cache
 from fedner.models.embeddings.vectors_store import VERSION as STORE_VERSION
@@ -33,7 +33,7 @@ from fedner.tensor_files import read_tensors, write_tensors
 WEIGHTS, CARD = "model.safetensors", "model.json"
 VECTORS, CONTEXT = "vectors", "context"
 KIND, VERSION = "fedner tagger", 1
-Opened = TypeVar("Opened", WordVectors, FlairEncoder)
+Opened = TypeVar("Opened", WordVectors, AnyEncoder)
 _UNHARMED = "Take an unharmed copy of the model, or train it again."
 
 
@@ -66,7 +66,7 @@ class LoadedTagger:
     tagger: Tagger
     recipe: Recipe
     space: TagSpace
-    encoder: FlairEncoder | None = None
+    encoder: AnyEncoder | None = None
     facts: Mapping[str, Any] = field(default_factory=dict)
     digest: str = ""
 
@@ -214,7 +214,11 @@ def _copy_embeddings(
                 "Say in `paths` where they are.",
             )
         (folder / CONTEXT).mkdir(exist_ok=True)
-        shutil.copy2(paths.context, folder / CONTEXT / paths.context.name)
+        place = folder / CONTEXT / paths.context.name
+        if paths.context.is_dir():
+            shutil.copytree(paths.context, place, dirs_exist_ok=True)
+        else:
+            shutil.copy2(paths.context, place)
 
 
 def _read_card(folder: Path) -> dict[str, Any]:
@@ -296,15 +300,15 @@ def _open_words(
 
 def _open_context(
     folder: Path, card: Mapping[str, Any], given: Path | None, device: torch.device | str
-) -> FlairEncoder | None:
+) -> AnyEncoder | None:
     record = card["context"]
     if record is None:
         return None
     origin = EmbeddingOrigin.from_json(record["origin"])
     settings: dict[str, Any] = dict(origin.settings)
 
-    def opened(path: Path) -> FlairEncoder:
-        return FlairEncoder.load(path, device, **settings)
+    def opened(path: Path) -> AnyEncoder:
+        return open_context_encoder(path, device, settings)
 
     copied = sorted((folder / CONTEXT).glob("*"))
     places = _places(given, copied[0] if copied else None, record["path"])

@@ -16,7 +16,7 @@ from fedner.federated.platform import platform as new_platform
 from fedner.federated.sampling import slice_indices
 from fedner.federated.sizes import rounds_per_epoch
 from fedner.models.embeddings.context import ContextFeatures, cached_features
-from fedner.models.embeddings.flair import FlairEncoder
+from fedner.models.embeddings.opening import open_context_encoder
 from fedner.models.embeddings.origin import EmbeddingOrigin
 from fedner.models.embeddings.vectors_file import default_cache
 from fedner.models.embeddings.words import HashedWords, WordEmbedding, WordSource, WordVectors
@@ -123,7 +123,7 @@ def _context(
     held = settings.embeddings
     if held.context == NO_CONTEXT:
         return {}, None
-    encoder = FlairEncoder.load(Path(held.context), device)
+    encoder = open_context_encoder(Path(held.context), device)
     cache = default_cache().parent / "context" if held.cache is None else Path(held.cache)
     features = {}
     for name, platform in data.items():

@@ -8,15 +8,23 @@ from pathlib import Path
 from typing import Any
 
 from fedner.corpus.document import Corpus
-from fedner.corpus.prepare import Changes, prepare
+from fedner.corpus.prepare import Changes, SentenceChoice, prepare
 from fedner.corpus.problems import ProblemLog
 from fedner.corpus.readers.reader import ReadOptions, SentencePolicy
 from fedner.corpus.reading import read, recognise
 from fedner.corpus.sentence import Sentence
 from fedner.corpus.splits import split as split_sentences
+from fedner.corpus.splits import subsample
 from fedner.corpus.synthetic import generate
 from fedner.errors import FednerError
-from fedner.settings import PlatformSettings, SettingProblem, Settings, SettingsError, nearest
+from fedner.settings import (
+    PlatformSettings,
+    SettingProblem,
+    Settings,
+    SettingsError,
+    SplitSettings,
+    nearest,
+)
 
 DEFAULT_TEST = 0.2
 _POLICIES: dict[str, SentencePolicy] = {"given": "as given", "line": "line", "rule": "rule"}
@@ -116,6 +124,10 @@ def load_platform(settings: PlatformSettings, seed: int) -> PlatformData:
         whole = _prepared(settings, corpus, "as given", {})
     else:
         whole = _read(settings, Path(settings.data))
+    return _with_less(_parted(settings, whole, seed), settings.split, seed)
+
+
+def _parted(settings: PlatformSettings, whole: PlatformData, seed: int) -> PlatformData:
     if settings.split.test_data is not None:
         return _with_own_test(whole, _read(settings, Path(settings.split.test_data)))
     test = DEFAULT_TEST if settings.split.test is None else settings.split.test
@@ -138,11 +150,11 @@ def _read(settings: PlatformSettings, path: Path) -> PlatformData:
     recognition = recognise(path, settings.format, options)
     corpus = read(path, recognition.format, lenient=settings.lenient, options=options, log=log)
     remarks = {**log.remarks, **{f"problem: {kind}": n for kind, n in log.counts.items()}}
-    return _prepared(settings, corpus, recognition.sentences, remarks)
+    return _prepared(settings, corpus, recognition.sentence_choice, remarks)
 
 
 def _prepared(
-    settings: PlatformSettings, corpus: Corpus, policy: SentencePolicy, remarks: Mapping[str, int]
+    settings: PlatformSettings, corpus: Corpus, policy: SentenceChoice, remarks: Mapping[str, int]
 ) -> PlatformData:
     chosen = policy if settings.sentences is None else _POLICIES[settings.sentences]
     label_map = {old: new or None for old, new in settings.label_map.items()}
@@ -186,6 +198,15 @@ def _labels(
             f"{corpus.name} annotates no type", "Name the types in labels, or check label_map."
         )
     return tuple(sorted(occurring))
+
+
+def _with_less(data: PlatformData, split: SplitSettings, seed: int) -> PlatformData:
+    """Return the data with the share of the training part that is kept, a nested sample."""
+    if split.keep == 1.0:
+        return data
+    numbered = [replace(data.sentences[index], index=index) for index in data.train]
+    kept = subsample(numbered, split.keep, split.by, seed)
+    return replace(data, train=tuple(sentence.index for sentence in kept))
 
 
 def _with_own_test(training: PlatformData, test: PlatformData) -> PlatformData:

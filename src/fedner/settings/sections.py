@@ -80,9 +80,10 @@ class PartitionSettings(Section):
     @field_validator("shared", mode="before")
     @classmethod
     def _is_cut_or_prefixes(cls, value: object) -> object:
-        is_list = isinstance(value, list | tuple) and all(isinstance(each, str) for each in value)
-        if isinstance(value, str) or is_list:
+        if isinstance(value, str):
             return value
+        if isinstance(value, list | tuple) and all(isinstance(each, str) for each in value):
+            return tuple(value)
         raise PydanticCustomError("cut", "the name of a cut or a list of dotted module names")
 
 
@@ -158,12 +159,16 @@ class EngineSettings(Section):
 
 
 class SplitSettings(Section):
-    """Which part is tested on: a share drawn with a seed, or a file of its own."""
+    """Which part is tested on: a share drawn with a seed, or a file of its own.
+
+    `keep` trains on a part of the training data only: for studies of how much data it takes.
+    """
 
     by: Literal["sentence", "document", "patient"] = "sentence"
     test: Share | None = None
     test_data: str | None = None
     seed: int | None = None
+    keep: Annotated[float, Field(gt=0, le=1)] = 1.0
 
     @model_validator(mode="after")
     def _has_one_test_part(self) -> "SplitSettings":

@@ -1,0 +1,173 @@
+"""Does joining help? A federation file, run for several seeds and shares of the training data.
+
+    python -m fedner.experiments.joining FEDERATION.toml --seeds 5 --shares 1.0,0.2 --out FOLDER
+
+Every run has the fair control of the same file: each platform alone, the better of two batch sizes
+chosen on a tenth of its training part, at least as many optimiser steps as in the federation,
+trained until it stops improving. Gains are paired by seed: same split, same test sentences.
+"""
+
+import argparse
+import json
+import os
+import sys
+import time
+from collections.abc import Mapping, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import asdict, dataclass
+from multiprocessing import get_context
+from pathlib import Path
+from typing import Any
+
+from fedner.durable import write_text
+from fedner.runs.checks import read_settings
+from fedner.runs.training import train_run
+from fedner.scoring import mean_interval, paired_means
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """One run.
+
+    Attributes:
+        federation: The federation file.
+        seed: Names split, first weights and batches.
+        share: How much of every platform's training part is used.
+        folder: Where the run goes.
+        assignments: What else is set.
+    """
+
+    federation: Path
+    seed: int
+    share: float
+    folder: Path
+    assignments: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Point:
+    """The strict and relaxed F1 of one method on one platform in one run, in percent."""
+
+    share: float
+    seed: int
+    platform: str
+    method: str
+    strict: float
+    relaxed: float
+
+
+def run(job: Job) -> list[Point]:
+    """Train the federation and its control; a run that is already there is taken up again."""
+    began = time.perf_counter()
+    settings = read_settings(job.federation, _assignments(job))
+    scores = train_run(settings, job.folder, resume=job.folder.exists())
+    print(f"{job.folder.name}: {time.perf_counter() - began:.0f} s", flush=True)
+    return [
+        Point(
+            job.share,
+            job.seed,
+            platform,
+            method,
+            100 * held["strict"]["micro"]["f1"],
+            100 * held["relaxed"]["micro"]["f1"],
+        )
+        for platform, record in scores["platforms"].items()
+        for method, held in record["methods"].items()
+    ]
+
+
+def _assignments(job: Job) -> tuple[str, ...]:
+    settings = read_settings(job.federation, job.assignments)
+    keep = [
+        f"platforms.{number}.split.keep={job.share}" for number in range(len(settings.platforms))
+    ]
+    return (f"seed={job.seed}", "training.controls=['alone']", *keep, *job.assignments)
+
+
+def table(points: Sequence[Point]) -> str:
+    """Return a Markdown table: each platform and their mean, alone, federated and the gain."""
+    lines = []
+    for share in sorted({point.share for point in points}, reverse=True):
+        lines += [f"Training share {share:.0%}:", "", _HEAD, "|---" * 5 + "|"]
+        chosen = [point for point in points if point.share == share]
+        for platform in (*sorted({point.platform for point in chosen}), "mean"):
+            rows = _by_seed(chosen, platform)
+            alone = [rows[seed]["alone"] for seed in sorted(rows)]
+            federated = [rows[seed]["federated"] for seed in sorted(rows)]
+            lines.append(_row(platform, alone, federated))
+        lines.append("")
+    return "\n".join(lines)
+
+
+_HEAD = "| platform | alone | federated | gain (95 % interval) | by seed |"
+
+
+def _by_seed(points: Sequence[Point], platform: str) -> dict[int, dict[str, float]]:
+    """Return the strict F1 by seed and method, of one platform or the mean over all."""
+    gathered: dict[int, dict[str, list[float]]] = {}
+    for point in points:
+        if platform in (point.platform, "mean"):
+            gathered.setdefault(point.seed, {}).setdefault(point.method, []).append(point.strict)
+    return {
+        seed: {method: sum(values) / len(values) for method, values in methods.items()}
+        for seed, methods in gathered.items()
+    }
+
+
+def _row(platform: str, alone: Sequence[float], federated: Sequence[float]) -> str:
+    by_seed = ", ".join(f"{b - a:+.2f}" for a, b in zip(alone, federated, strict=True))
+    if len(alone) < 2:
+        return f"| {platform} | {alone[0]:.2f} | {federated[0]:.2f} | {by_seed} | |"
+    gain = paired_means(alone, federated).difference
+    return (
+        f"| {platform} | {mean_interval(alone).value:.2f} | {mean_interval(federated).value:.2f} | "
+        f"{gain.value:+.2f} ({gain.low:+.2f} to {gain.high:+.2f}) | {by_seed} |"
+    )
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run all jobs, several at a time where asked, and print the table."""
+    options = _options(arguments)
+    options.out.mkdir(parents=True, exist_ok=True)
+    jobs = [
+        Job(
+            options.federation,
+            seed,
+            share,
+            options.out / f"share-{share:g}-seed-{seed}",
+            tuple(options.set),
+        )
+        for share in (float(each) for each in options.shares.split(","))
+        for seed in range(options.first_seed, options.first_seed + options.seeds)
+    ]
+    points: list[Point] = []
+    with ProcessPoolExecutor(options.jobs, mp_context=get_context("spawn")) as pool:
+        for found in pool.map(run, jobs):
+            points += found
+            _store(options.out / "points.json", points, vars(options))
+    print(table(points))
+    return 0
+
+
+def _store(path: Path, points: Sequence[Point], options: Mapping[str, Any]) -> None:
+    record = {
+        "options": {name: str(value) for name, value in options.items()},
+        "points": [asdict(point) for point in points],
+    }
+    write_text(path, json.dumps(record, indent=2))
+
+
+def _options(arguments: Sequence[str] | None) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description="Does joining help, and whom?")
+    parser.add_argument("federation", type=Path)
+    parser.add_argument("--out", type=Path, default=Path("runs/joining"))
+    parser.add_argument("--seeds", type=int, default=5)
+    parser.add_argument("--first-seed", type=int, default=1)
+    parser.add_argument("--shares", default="1.0,0.2")
+    parser.add_argument("--set", action="append", default=[], metavar="KEY=VALUE")
+    parser.add_argument("--jobs", type=int, default=max(1, (os.cpu_count() or 1) // 2))
+    return parser.parse_args(arguments)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
