@@ -12,12 +12,12 @@ from torch import Tensor, nn
 from fedner.models.encoders import TokenLayout
 from fedner.models.features import _layout
 from fedner.privacy.per_layer.recurrence import (
-    back_by_rows,
+    back_packed,
     back_side_by_side,
     plain_cell,
     plain_cell_back,
     recurrence,
-    run_by_rows,
+    run_packed,
     run_side_by_side,
 )
 
@@ -47,7 +47,7 @@ def with_torch(
     return out, list(torch.autograd.grad((out * arriving).sum(), list(lstm.parameters())))
 
 
-@pytest.mark.parametrize("form", ["by rows", "side by side"])
+@pytest.mark.parametrize("form", ["packed", "side by side"])
 @settings(max_examples=25, deadline=None)
 @given(
     lengths=st.lists(st.integers(1, 9), min_size=1, max_size=6),
@@ -72,11 +72,13 @@ def test_states_and_gradients_are_those_of_torch(
     projected = (x_BLD.flatten(0, 1) @ weight.t() + bias).detach().view(*shape, 2, -1)
     recurrent = torch.stack([lstm.weight_hh_l0, lstm.weight_hh_l0_reverse]).detach()
     into = arriving.view(*shape, 2, hidden)
-    assert layout.sizes_L is not None
     with torch.no_grad():
-        if form == "by rows":
-            hidden_BLEH, rows = run_by_rows(projected, recurrent, layout.sizes_L.tolist())
-            gates_BLEG = back_by_rows(rows, into, recurrent)
+        if form == "packed":
+            cells_N, places_BL = layout.cells_N, layout.places_BL
+            hidden_NEH, packed = run_packed(projected.flatten(0, 1)[cells_N], recurrent, layout)
+            hidden_BLEH = hidden_NEH[places_BL]
+            gates_NEG = back_packed(packed, into.flatten(0, 1)[cells_N], recurrent, layout)
+            gates_BLEG = gates_NEG[places_BL] * mask_BL1.unsqueeze(3)
         else:
             hidden_BLEH, kept = run_side_by_side(projected, recurrent, layout)
             gates_BLEG = back_side_by_side(kept, into, recurrent, layout)
@@ -103,8 +105,9 @@ def test_it_is_differentiable_once_and_only_in_the_projections() -> None:
     layout = layout_of([3, 2])
     projected_NX = torch.randn(6, 16, requires_grad=True)
     weights_EGH = torch.randn(2, 8, 2)
-    hidden_BLEH = recurrence(projected_NX, weights_EGH, layout)
-    assert hidden_BLEH.requires_grad
-    assert not recurrence(torch.randn(6, 16), weights_EGH, layout).requires_grad
-    gradient = torch.autograd.grad(hidden_BLEH[:, :2].sum(), projected_NX)[0]
+    hidden_NEH = recurrence(projected_NX, weights_EGH, layout, is_packed=False)
+    assert hidden_NEH.requires_grad
+    fixed = recurrence(torch.randn(5, 16), weights_EGH, layout, is_packed=True)
+    assert not fixed.requires_grad
+    gradient = torch.autograd.grad(hidden_NEH[:2].sum(), projected_NX)[0]
     assert gradient.shape == projected_NX.shape

@@ -5,7 +5,7 @@ gradients are sum_t g_t x_t^T, sum_t g_t h_(t-1)^T and, for both biases, sum_t g
 over all four is the sum over s and t of (g_s.g_t)(x_s.x_t + h_(s-1).h_(t-1) + 2).
 
 Shapes: B sentences, L tokens, R rows of tokens, M tokens of a row, E = 2 directions, H hidden
-units, G = 4H gates, D features in, N = B L cells, X = E G.
+units, G = 4H gates, D features in, N tokens, X = E G.
 """
 
 from dataclasses import dataclass
@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 
 from fedner.models.encoders import BiLSTM, TokenLayout
-from fedner.privacy.per_layer.recurrence import recurrence
+from fedner.privacy.per_layer.recurrence import recurrence, states_before
 from fedner.privacy.per_layer.tap import (
     Factors,
     Measured,
@@ -28,7 +28,7 @@ from fedner.privacy.per_layer.tap import (
     squared_sum,
     tapped,
 )
-from fedner.privacy.per_layer.units import Units
+from fedner.privacy.per_layer.units import Chunk, Units
 
 _SUFFIXES = ("", "_reverse")
 
@@ -40,6 +40,57 @@ class _Names:
     weight_ih: str | None
     weight_hh: str | None
     biases: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class _Tokens:
+    """The order in which a layer works on the tokens of a batch.
+
+    Attributes:
+        layout: Where they lie.
+        is_packed: Whether they are packed, as on a CPU; else all cells of the batch are taken,
+            those without a token too, sentence by sentence.
+    """
+
+    layout: TokenLayout
+    is_packed: bool
+
+    def taken(self, values_BLX: Tensor) -> Tensor:
+        """Return the values of a batch in this order (N, X)."""
+        flat_NX = values_BLX.flatten(0, 1)
+        return flat_NX.index_select(0, self.layout.cells_N) if self.is_packed else flat_NX
+
+    def spread(self, values_NX: Tensor) -> Tensor:
+        """Return values of this order as those of a batch; without a token they mean nothing."""
+        if self.is_packed:
+            values_NX = values_NX.index_select(0, self.layout.places_BL.flatten())
+        return values_NX.view(*self.layout.places_BL.shape, -1)
+
+    def rows(self, values_NX: Tensor, units: Units, chunk: Chunk) -> Tensor:
+        """Return the values of some rows of units (R, M, X)."""
+        if self.is_packed:
+            return units.packed_rows(values_NX, self.layout.places_BL, chunk)
+        return units.rows(values_NX.view(*self.layout.places_BL.shape, *values_NX.shape[1:]), chunk)
+
+    def units(self, units: Units) -> Tensor:
+        """Return the unit of each token (N)."""
+        if self.is_packed:
+            return units.unit_B[self.layout.cells_N // self.layout.places_BL.shape[1]]
+        return units.unit_B.repeat_interleave(self.layout.places_BL.shape[1])
+
+    def states_before(self, hidden_NEH: Tensor) -> Tensor:
+        """Return for each token the state that its step began with; 0 at a beginning."""
+        if self.is_packed:
+            return states_before(hidden_NEH, self.layout)
+        num_tokens = self.layout.places_BL.shape[1]
+        hidden_BLEH = hidden_NEH.view(-1, num_tokens, *hidden_NEH.shape[1:])
+        before_BLEH = torch.zeros_like(hidden_BLEH)
+        before_BLEH[:, 1:, 0] = hidden_BLEH[:, :-1, 0]
+        before_BLEH[:, :-1, 1] = hidden_BLEH[:, 1:, 1]
+        # The last token of a sentence stands opposite its first; behind it lies whatever.
+        is_last_BL = self.layout.mirrored_BL % num_tokens == 0
+        before_BLEH[:, :, 1].masked_fill_(is_last_BL.unsqueeze(2), 0.0)
+        return before_BLEH.flatten(0, 1)
 
 
 def tap_bilstm(
@@ -74,65 +125,60 @@ def _tap_layer(
         names = [f"{kind}_l{layer}{suffix}" for suffix in _SUFFIXES]
         return [bilstm.lstm.get_parameter(name).detach() for name in names]
 
+    tokens = _Tokens(layout, x_BLD.device.type == "cpu" and layout.sizes_L is not None)
+    x_ND = tokens.taken(x_BLD)
     biases = torch.cat(both("bias_ih")).add_(torch.cat(both("bias_hh")))
-    projected_NX = torch.addmm(biases, x_BLD.flatten(0, 1), torch.cat(both("weight_ih")).t())
+    projected_NX = torch.addmm(biases, x_ND, torch.cat(both("weight_ih")).t())
     is_trained = any(each.weight_ih or each.weight_hh or each.biases for each in directions)
     if is_trained:
         projected_NX = tapped(projected_NX)
-    hidden_BLEH = recurrence(projected_NX, torch.stack(both("weight_hh")), layout)
+    hidden_NEH = recurrence(
+        projected_NX, torch.stack(both("weight_hh")), layout, is_packed=tokens.is_packed
+    )
+    hidden_BLH = tokens.spread(hidden_NEH.flatten(1))
     if not is_trained:
-        return hidden_BLEH.flatten(2), None
-    measure = partial(_measure, x_BLD.detach(), hidden_BLEH.detach(), directions, layout)
-    return hidden_BLEH.flatten(2), Tap(projected_NX, measure)
+        return hidden_BLH, None
+    measure = partial(_measure, x_ND.detach(), hidden_NEH.detach(), directions, tokens)
+    return hidden_BLH, Tap(projected_NX, measure)
 
 
 def _measure(
-    x_BLD: Tensor,
-    hidden_BLEH: Tensor,
+    x_ND: Tensor,
+    hidden_NEH: Tensor,
     directions: list[_Names],
-    layout: TokenLayout,
+    tokens: _Tokens,
     gradient_NX: Tensor,
     units: Units,
 ) -> Measured:
-    gradient_BLEG = gradient_NX.view(*hidden_BLEH.shape[:3], -1)
-    before_BLEH = _states_before(hidden_BLEH, layout)
+    gradient_NEG = gradient_NX.view(*hidden_NEH.shape[:2], -1)
+    before_NEH = tokens.states_before(hidden_NEH)
     squares = [
         _norms(
-            units.rows(x_BLD, chunk),
-            units.rows(before_BLEH, chunk),
-            units.rows(gradient_BLEG, chunk),
+            tokens.rows(x_ND, units, chunk),
+            tokens.rows(before_NEH, units, chunk),
+            tokens.rows(gradient_NEG, units, chunk),
             directions,
         )
         for chunk in units.chunks()
     ]
+    unit_N = tokens.units(units)
 
     def add_weighted(factors: Factors, totals: Totals) -> None:
-        scaled_NEG = factors.scale(gradient_BLEG, units.unit_B).flatten(0, 1)
-        x_ND = factors.without_lost(x_BLD, units.unit_B).flatten(0, 1)
-        before_NEH = factors.without_lost(before_BLEH, units.unit_B).flatten(0, 1)
+        scaled_NEG = factors.scale(gradient_NEG, unit_N)
+        clean_ND = factors.without_lost(x_ND, unit_N)
+        clean_NEH = factors.without_lost(before_NEH, unit_N)
         for direction, names in enumerate(directions):
             scaled_GN = scaled_NEG[:, direction].t()
             if names.weight_ih is not None:
-                totals[names.weight_ih].addmm_(scaled_GN, x_ND)
+                totals[names.weight_ih].addmm_(scaled_GN, clean_ND)
             if names.weight_hh is not None:
-                totals[names.weight_hh].addmm_(scaled_GN, before_NEH[:, direction])
+                totals[names.weight_hh].addmm_(scaled_GN, clean_NEH[:, direction])
             if names.biases:
                 summed_G = scaled_GN.sum(1)
                 for name in names.biases:
                     totals[name].add_(summed_G)
 
     return Measured(units.by_unit(torch.cat(squares)), add_weighted)
-
-
-def _states_before(hidden_BLEH: Tensor, layout: TokenLayout) -> Tensor:
-    """Return for each token the state that the step at it began with; 0 at a beginning."""
-    before_BLEH = torch.zeros_like(hidden_BLEH)
-    before_BLEH[:, 1:, 0] = hidden_BLEH[:, :-1, 0]
-    before_BLEH[:, :-1, 1] = hidden_BLEH[:, 1:, 1]
-    # The last token of a sentence stands opposite its first; behind it lies whatever.
-    is_last_BL = layout.mirrored_BL % hidden_BLEH.shape[1] == 0
-    before_BLEH[:, :, 1].masked_fill_(is_last_BL.unsqueeze(2), 0.0)
-    return before_BLEH
 
 
 def _norms(

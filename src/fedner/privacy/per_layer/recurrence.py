@@ -5,15 +5,17 @@
 
 The gradient at `projected` is that of the gates: with it, the gradients of all LSTM parameters are
 sums over the tokens of products with x_t and h_(t-1) (SCIENCE: point 7). torch's fused LSTM keeps
-it to itself, so the recurrence is written down here, in place: the buffer of the projections
-becomes that of the gates and, going back, that of their gradients.
+it to itself, so the recurrence is written down here. On a CPU it works in place: the buffer of the
+projections becomes that of the gates and, going back, that of their gradients.
 
-On a CPU each direction runs by itself over the sentences that have a token there (sentences are of
-falling length: always the first few rows). On an accelerator both directions run side by side over
-all rows, the backward one mirrored within each sentence, so that padding comes last in both.
+On a CPU tokens are packed (all first tokens, then all second ones, ...; sentences of falling
+length), so that the sentences which have a token t are one block and begin with those that have a
+token t + 1 too; each direction runs by itself over these blocks. On an accelerator both directions
+run side by side over all rows, the backward one mirrored within each sentence, so that padding
+comes last in both.
 
 Shapes: B sentences, L tokens, E = 2 directions, H hidden units, G = 4H gates (input, forget, cell,
-output, as torch orders them), N = B L cells, X = E G.
+output, as torch orders them), N tokens packed or cells of the batch, X = E G.
 """
 
 import functools
@@ -30,144 +32,187 @@ sigmoid_backward = torch.ops.aten.sigmoid_backward.grad_input
 tanh_backward = torch.ops.aten.tanh_backward.grad_input
 
 
-def recurrence(projected_NX: Tensor, weights_EGH: Tensor, layout: TokenLayout) -> Tensor:
-    """Return the hidden states (B, L, E, H); differentiable once, in the projections alone.
+def recurrence(
+    projected_NX: Tensor, weights_EGH: Tensor, layout: TokenLayout, *, is_packed: bool
+) -> Tensor:
+    """Return the hidden states (N, E, H); differentiable once, in the projections alone.
 
     Args:
-        projected_NX: The projections of all cells of the batch for both directions. They are
-            overwritten (nobody may read them afterwards), so they must be no view of anything:
-            autograd would trace the writing.
+        projected_NX: The projections of all tokens for both directions. They may be overwritten
+            (nobody may read them afterwards), so they must be no view of anything: autograd would
+            trace the writing.
         weights_EGH: W_hh of both directions.
         layout: Where the tokens lie.
+        is_packed: Whether the tokens are packed; else N are all cells of the batch.
     """
-    hidden_BLEH: Tensor = _Recurrence.apply(  # type: ignore[no-untyped-call]
-        projected_NX, weights_EGH, layout
+    hidden_NEH: Tensor = _Recurrence.apply(  # type: ignore[no-untyped-call]
+        projected_NX, weights_EGH, layout, is_packed
     )
-    return hidden_BLEH
+    return hidden_NEH
 
 
 class _Recurrence(torch.autograd.Function):
-    """Joins the two passes of whichever device to autograd."""
+    """Joins the two passes of either form to autograd."""
 
     @staticmethod
-    def forward(ctx: Any, projected_NX: Tensor, weights_EGH: Tensor, layout: TokenLayout) -> Tensor:
+    def forward(
+        ctx: Any, projected_NX: Tensor, weights_EGH: Tensor, layout: TokenLayout, is_packed: bool
+    ) -> Tensor:
         """Run the recurrence."""
-        projected_BLEG = projected_NX.detach().view(*layout.places_BL.shape, 2, -1)
-        if projected_NX.device.type == "cpu" and layout.sizes_L is not None:
-            sizes: list[int] = layout.sizes_L.tolist()
-            hidden_BLEH, ctx.kept = run_by_rows(projected_BLEG, weights_EGH, sizes)
-        else:
-            hidden_BLEH, ctx.kept = run_side_by_side(projected_BLEG, weights_EGH, layout)
         ctx.weights_EGH, ctx.layout = weights_EGH, layout
-        return hidden_BLEH
+        projected_NEG = projected_NX.detach().view(len(projected_NX), 2, -1)
+        if is_packed:
+            hidden_NEH, ctx.kept = run_packed(projected_NEG, weights_EGH, layout)
+            return hidden_NEH
+        projected_BLEG = projected_NEG.view(*layout.places_BL.shape, 2, -1)
+        hidden_BLEH, ctx.kept = run_side_by_side(projected_BLEG, weights_EGH, layout)
+        return hidden_BLEH.flatten(0, 1)
 
     @staticmethod
     @once_differentiable
-    def backward(ctx: Any, into_hidden_BLEH: Tensor) -> tuple[Tensor, None, None]:
+    def backward(ctx: Any, into_hidden_NEH: Tensor) -> tuple[Tensor, None, None, None]:
         """Return the gradients of the gates."""
-        into_hidden_BLEH = into_hidden_BLEH.contiguous()
-        if isinstance(ctx.kept, ByRows):
-            gradient_BLEG = back_by_rows(ctx.kept, into_hidden_BLEH, ctx.weights_EGH)
+        kept, ctx.kept = ctx.kept, None
+        if isinstance(kept, Packed):
+            gradient_NEG = back_packed(kept, into_hidden_NEH, ctx.weights_EGH, ctx.layout)
         else:
-            gradient_BLEG = back_side_by_side(
-                ctx.kept, into_hidden_BLEH, ctx.weights_EGH, ctx.layout
-            )
-        ctx.kept = None
-        return gradient_BLEG.flatten(2).flatten(0, 1), None, None
+            into_BLEH = into_hidden_NEH.reshape(*ctx.layout.places_BL.shape, 2, -1)
+            gradient_BLEG = back_side_by_side(kept, into_BLEH, ctx.weights_EGH, ctx.layout)
+            gradient_NEG = gradient_BLEG.flatten(0, 1)
+        return gradient_NEG.flatten(1), None, None, None
 
 
-class ByRows(NamedTuple):
-    """What the backward pass on a CPU needs."""
+def following(layout: TokenLayout) -> tuple[Tensor, int]:
+    """Return for each packed token that follows another the place of that one; the rest come first.
 
-    gates_BLEG: Tensor
-    cells_BLEH: Tensor
-    squashed_BLEH: Tensor  # tanh of the cells
-    hidden_BLEH: Tensor
-    sizes: Sequence[int]  # how many sentences have a first, second, ... token
+    Returns:
+        The places, for all tokens but the first of each sentence, and how many those first are.
+    """
+    num_first = len(layout.places_BL)
+    return layout.places_BL.flatten()[layout.cells_N[num_first:] - 1], num_first
 
 
-def run_by_rows(
-    projected_BLEG: Tensor, weights_EGH: Tensor, sizes: Sequence[int]
-) -> tuple[Tensor, ByRows]:
-    """Run each direction by itself, in place, over the rows that have a token."""
-    hidden_BLEH = projected_BLEG.new_zeros(*projected_BLEG.shape[:3], weights_EGH.shape[2])
-    cells_BLEH, squashed_BLEH = torch.empty_like(hidden_BLEH), torch.empty_like(hidden_BLEH)
-    kept = ByRows(projected_BLEG, cells_BLEH, squashed_BLEH, hidden_BLEH, sizes)
+def states_before(states_NEH: Tensor, layout: TokenLayout) -> Tensor:
+    """Return for each packed token the state that its step began with; 0 at a beginning."""
+    place_P, num_first = following(layout)
+    before_NEH = torch.zeros_like(states_NEH)
+    before_NEH[num_first:, 0] = states_NEH[:, 0].index_select(0, place_P)
+    before_NEH[:, 1].index_copy_(0, place_P, states_NEH[num_first:, 1])
+    return before_NEH
+
+
+class Packed(NamedTuple):
+    """What the backward pass over packed tokens needs."""
+
+    gates_NEG: Tensor
+    cells_NEH: Tensor
+    squashed_NEH: Tensor  # tanh of the cells
+
+
+def _sizes(layout: TokenLayout) -> list[int]:
+    """Return how many sentences have a first, second, ... token."""
+    if layout.sizes_L is None:
+        raise ValueError("a layout without sizes has no packed tokens")
+    sizes: list[int] = layout.sizes_L.tolist()
+    return sizes
+
+
+def _blocks(values_NX: Tensor, sizes: list[int]) -> Sequence[Tensor]:
+    """Return the values of all first tokens, of all second ones, and so on."""
+    return torch.split(values_NX, sizes)
+
+
+def _first(values_NX: Tensor, count: int) -> Tensor:
+    return values_NX if len(values_NX) == count else values_NX[:count]
+
+
+def run_packed(
+    projected_NEG: Tensor, weights_EGH: Tensor, layout: TokenLayout
+) -> tuple[Tensor, Packed]:
+    """Run each direction by itself over packed tokens, in place."""
+    sizes = _sizes(layout)
+    hidden_NEH = projected_NEG.new_empty(*projected_NEG.shape[:2], weights_EGH.shape[2])
+    cells_NEH, squashed_NEH = torch.empty_like(hidden_NEH), torch.empty_like(hidden_NEH)
+    kept = Packed(projected_NEG, cells_NEH, squashed_NEH)
     for direction in (0, 1):
-        _run_direction(kept, direction, weights_EGH[direction].t())
-    return hidden_BLEH, kept
+        _run_direction(kept, hidden_NEH, direction, weights_EGH[direction].t(), sizes)
+    return hidden_NEH, kept
 
 
-def _run_direction(kept: ByRows, direction: int, weight_HG: Tensor) -> None:
-    num_hidden, sizes = len(weight_HG), kept.sizes
-    gates, cells, squashed, hidden = (each[:, :, direction].unbind(1) for each in kept[:4])
+def _run_direction(
+    kept: Packed, hidden_NEH: Tensor, direction: int, weight_HG: Tensor, sizes: list[int]
+) -> None:
+    gates, cells, squashed, hidden = (
+        _blocks(each[:, direction], sizes) for each in (*kept, hidden_NEH)
+    )
+    parts = torch.split(kept.gates_NEG[:, direction], len(weight_HG), dim=1)
+    entries, forgets, news, outs = (_blocks(part, sizes) for part in parts)
     previous = -1
     for token in range(len(sizes)) if direction == 0 else range(len(sizes) - 1, -1, -1):
-        rows = sizes[token]
-        # Rows that have a token before this one in reading order; the others begin here.
-        going_on = min(rows, sizes[previous]) if previous >= 0 else 0
-        gate, cell = gates[token][:rows], cells[token][:rows]
+        gate, cell, new, out = gates[token], cells[token], news[token], outs[token]
+        # Sentences that have a token before this one in reading order; the others begin here.
+        going_on = min(len(gate), sizes[previous]) if previous >= 0 else 0
         if going_on:
-            gate[:going_on].addmm_(hidden[previous][:going_on], weight_HG)
-        entry, forget, new, out = torch.split(gate, num_hidden, dim=1)
-        gate[:, : 2 * num_hidden].sigmoid_()
+            _first(gate, going_on).addmm_(_first(hidden[previous], going_on), weight_HG)
+        gate[:, : 2 * len(weight_HG)].sigmoid_()
         new.tanh_()
         out.sigmoid_()
-        torch.mul(entry, new, out=cell)
+        torch.mul(entries[token], new, out=cell)
         if going_on:
-            cell[:going_on].addcmul_(forget[:going_on], cells[previous][:going_on])
-        torch.tanh(cell, out=squashed[token][:rows])
-        torch.mul(out, squashed[token][:rows], out=hidden[token][:rows])
+            earlier = _first(cells[previous], going_on)
+            _first(cell, going_on).addcmul_(_first(forgets[token], going_on), earlier)
+        torch.tanh(cell, out=squashed[token])
+        torch.mul(out, squashed[token], out=hidden[token])
         previous = token
 
 
-def back_by_rows(kept: ByRows, into_hidden_BLEH: Tensor, weights_EGH: Tensor) -> Tensor:
-    """Turn the gates into their gradients, in place; 0 where there is no token."""
+def back_packed(
+    kept: Packed, into_hidden_NEH: Tensor, weights_EGH: Tensor, layout: TokenLayout
+) -> Tensor:
+    """Turn the gates into their gradients, in place.
+
+    What the gradients at h_t and c_t are multiplied with is known for all tokens beforehand; only
+    those two are carried from token to token.
+    """
+    sizes = _sizes(layout)
+    gates_NEKH = kept.gates_NEG.view(*kept.gates_NEG.shape[:2], 4, -1)
+    entry, forget, new, out = gates_NEKH.unbind(2)
+    kept_forget_NEH = forget.clone()
+    before_NEH = states_before(kept.cells_NEH, layout)
+    into_cell_NEH = tanh_backward(out, kept.squashed_NEH, grad_input=kept.cells_NEH)
+    sigmoid_backward(kept.squashed_NEH, out, grad_input=out)
+    sigmoid_backward(before_NEH, forget, grad_input=forget)
+    by_entry_NEH = sigmoid_backward(new, entry, grad_input=before_NEH)
+    tanh_backward(entry, new, grad_input=new)
+    entry.copy_(by_entry_NEH)
     for direction in (0, 1):
-        _back_direction(kept, into_hidden_BLEH, direction, weights_EGH[direction])
-    gradient_BLEG = kept.gates_BLEG
-    for token, rows in enumerate(kept.sizes):
-        if rows < len(gradient_BLEG):
-            gradient_BLEG[rows:, token].zero_()
-    return gradient_BLEG
+        parts = (gates_NEKH, kept_forget_NEH, into_cell_NEH, into_hidden_NEH)
+        blocks = [_blocks(each[:, direction], sizes) for each in parts]
+        _back_direction(blocks, direction, weights_EGH[direction], sizes)
+    return kept.gates_NEG
 
 
 def _back_direction(
-    kept: ByRows, into_hidden_BLEH: Tensor, direction: int, weight_GH: Tensor
+    blocks: list[Sequence[Tensor]], direction: int, weight_GH: Tensor, sizes: list[int]
 ) -> None:
-    num_hidden, sizes = weight_GH.shape[1], kept.sizes
-    gates, cells, squashed = (each[:, :, direction].unbind(1) for each in kept[:3])
-    arriving = into_hidden_BLEH[:, :, direction].unbind(1)
-    into_hidden_BH, into_cell_BH, one_BH, other_BH = weight_GH.new_empty(
-        4, len(into_hidden_BLEH), num_hidden
-    ).unbind(0)
-    order = range(len(sizes)) if direction == 1 else range(len(sizes) - 1, -1, -1)
-    later, step = -1, order.step
-    for token in order:
-        rows, before = sizes[token], token + step
-        come_back = min(rows, sizes[later]) if later >= 0 else 0
-        going_on = min(rows, sizes[before]) if 0 <= before < len(sizes) else 0
-        into_hidden, into_cell = into_hidden_BH[:rows], into_cell_BH[:rows]
-        into_hidden.copy_(arriving[token][:rows])
-        if come_back:
-            into_hidden[:come_back].addmm_(gates[later][:come_back], weight_GH)
-        into_cell[come_back:].zero_()
-        entry, forget, new, out = torch.split(gates[token][:rows], num_hidden, dim=1)
-        one, other, tanh_cell = one_BH[:rows], other_BH[:rows], squashed[token][:rows]
-        torch.mul(into_hidden, out, out=one)
-        tanh_backward(one, tanh_cell, grad_input=one)
-        into_cell += one
-        sigmoid_backward(into_hidden.mul_(tanh_cell), out, grad_input=out)
-        torch.mul(into_cell, new, out=one)
-        torch.mul(into_cell, entry, out=other)
-        sigmoid_backward(one, entry, grad_input=entry)
-        tanh_backward(other, new, grad_input=new)
-        # The forget gate of a sentence's first token had nothing to forget.
-        one[going_on:].zero_()
-        if going_on:
-            torch.mul(into_cell[:going_on], cells[before][:going_on], out=one[:going_on])
-        into_cell.mul_(forget)
-        sigmoid_backward(one, forget, grad_input=forget)
+    """Carry the gradients back along one direction; factors of the gates become gradients."""
+    factors, forgets, into_cells, arriving = blocks
+    carried = weight_GH.new_zeros(2, sizes[0], weight_GH.shape[1])
+    later = -1
+    for token in range(len(sizes)) if direction == 1 else range(len(sizes) - 1, -1, -1):
+        rows, factor = sizes[token], factors[token]
+        coming_back = min(rows, sizes[later]) if later >= 0 else 0
+        into_hidden, into_cell = (_first(each, rows) for each in carried)
+        into_hidden.copy_(arriving[token])
+        if coming_back:
+            gradient = _first(factors[later], coming_back).flatten(1)
+            _first(into_hidden, coming_back).addmm_(gradient, weight_GH)
+        if coming_back < rows:
+            into_cell[coming_back:].zero_()
+        into_cell.addcmul_(into_hidden, into_cells[token])
+        factor[:, 3].mul_(into_hidden)
+        factor[:, :3].mul_(into_cell.unsqueeze(1))
+        into_cell.mul_(forgets[token])
         later = token
 
 

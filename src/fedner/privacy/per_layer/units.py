@@ -2,7 +2,8 @@
 
 A unit is what clipping protects: a sentence, or all drawn sentences of a document or a patient.
 
-Shapes: B sentences, L tokens of the longest, U units, M tokens of the largest unit, D features.
+Shapes: B sentences, L tokens of the longest, U units, R rows, M tokens of the largest unit, D
+features, N packed tokens, X whatever a token has.
 """
 
 from collections.abc import Iterator, Sequence
@@ -19,6 +20,8 @@ from fedner.models.features import Batch
 # Rows that are worked on together: enough to keep a device busy, few enough for its caches.
 _CPU_ROWS, _CPU_PAIRS = 32, 1 << 18
 _DEVICE_ROWS, _DEVICE_PAIRS = 1 << 14, 1 << 26
+
+Chunk = tuple[int, int, int]  # first row, last row (not in it), cells of the longest
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,8 +44,8 @@ class Units:
     row_sizes: tuple[int, ...]
     cells_RM: Tensor | None
 
-    def chunks(self) -> Iterator[tuple[int, int, int]]:
-        """Yield (first row, last row, cells of the longest): rows to be worked on together."""
+    def chunks(self) -> Iterator[Chunk]:
+        """Yield rows to be worked on together, the longest first."""
         is_cpu = self.unit_B.device.type == "cpu"
         most_rows, most_pairs = (_CPU_ROWS, _CPU_PAIRS) if is_cpu else (_DEVICE_ROWS, _DEVICE_PAIRS)
         start = 0
@@ -53,17 +56,33 @@ class Units:
             yield start, end, longest
             start = end
 
-    def rows(self, values_BLD: Tensor, chunk: tuple[int, int, int]) -> Tensor:
+    def rows(self, values_BLD: Tensor, chunk: Chunk) -> Tensor:
         """Return the values of some rows (R, M, D); where there is no token, what padding holds."""
         start, end, longest = chunk
         if self.cells_RM is None:
             return values_BLD[start:end, :longest]
         cells_RM = self.cells_RM[start:end, :longest]
-        flat = values_BLD.flatten(0, 1)
-        chosen = flat.index_select(0, cells_RM.clamp_min(0).flatten())
-        chosen = chosen.view(*cells_RM.shape, *flat.shape[1:])
-        missing_RM = (cells_RM < 0).view(*cells_RM.shape, *[1] * (chosen.dim() - 2))
-        return chosen.masked_fill_(missing_RM, 0.0)
+        return _gathered(values_BLD.flatten(0, 1), cells_RM.clamp_min(0), cells_RM < 0)
+
+    def packed_rows(self, values_NX: Tensor, places_BL: Tensor, chunk: Chunk) -> Tensor:
+        """Return the values of some rows (R, M, X), 0 where there is no token.
+
+        Args:
+            values_NX: Values of packed tokens: all first tokens, all second ones, and so on.
+            places_BL: For each cell its place among them.
+            chunk: Which rows.
+        """
+        start, end, longest = chunk
+        if self.cells_RM is not None:
+            cells_RM = self.cells_RM[start:end, :longest]
+            return _gathered(values_NX, places_BL.flatten()[cells_RM.clamp_min(0)], cells_RM < 0)
+        if len(values_NX) == places_BL.numel():
+            # All sentences are of one length: packed tokens are the batch with axes exchanged.
+            values_LBX = values_NX.view(*places_BL.t().shape, *values_NX.shape[1:])
+            return values_LBX[:, start:end].transpose(0, 1)
+        sizes_R1 = torch.tensor(self.row_sizes[start:end], device=places_BL.device).unsqueeze(1)
+        missing_RM = torch.arange(longest, device=places_BL.device) >= sizes_R1
+        return _gathered(values_NX, places_BL[start:end, :longest], missing_RM)
 
     def by_unit(self, values_R: Tensor) -> Tensor:
         """Return values of rows in the order of the units; 0 for a unit without a sentence."""
@@ -73,6 +92,13 @@ class Units:
         """Return the sum of the sentences' values for each unit (U, ...)."""
         total = values_B.new_zeros(self.num_units, *values_B.shape[1:])
         return total.index_add_(0, self.unit_B, values_B)
+
+
+def _gathered(values_NX: Tensor, places_RM: Tensor, missing_RM: Tensor) -> Tensor:
+    """Return the values at each place, 0 where something is missing (R, M, X)."""
+    chosen = values_NX.index_select(0, places_RM.flatten())
+    chosen = chosen.view(*places_RM.shape, *values_NX.shape[1:])
+    return chosen.masked_fill_(missing_RM.view(*places_RM.shape, *[1] * (chosen.dim() - 2)), 0.0)
 
 
 def units_of(batch: Batch, units: Sequence[int] | NDArray[np.int64], gap: int = 0) -> Units:
