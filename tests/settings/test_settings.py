@@ -146,6 +146,11 @@ def test_overrides_are_typed_and_reach_platforms_by_name_or_place() -> None:
     assert "model" not in SOUND, "the tables themselves stay as they are"
 
 
+def test_a_length_that_is_set_takes_the_place_of_the_other() -> None:
+    assert parse(override(SOUND, ["training.epochs=4"])).training.rounds is None
+    assert parse(override(SOUND, ["training.rounds=4"])).training.epochs is None
+
+
 def test_overrides_that_lead_nowhere_are_all_told() -> None:
     with pytest.raises(SettingsError) as caught:
         override(

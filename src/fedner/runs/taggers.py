@@ -3,6 +3,7 @@
 from pathlib import Path
 
 from fedner.federated.annotation import union_space
+from fedner.federated.checkpoints import owner_folder
 from fedner.models.checkpoint import KIND, VERSION, WEIGHTS, EmbeddingPaths, save_tagger
 from fedner.models.features import TagSpace
 from fedner.models.tagger import Tagger
@@ -44,7 +45,7 @@ def keep_tagger(
         "synthetic": federation.data[name].is_synthetic,
     }
     save_tagger(
-        folder.tagger(name, method),
+        owner_folder(folder.tagger(name, method)),
         tagger,
         federation.recipe,
         space_of(federation, name, method),

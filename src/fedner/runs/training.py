@@ -17,6 +17,7 @@ import torch
 from fedner import __version__
 from fedner.engines.in_process import InProcess
 from fedner.engines.protocol import Engine
+from fedner.engines.roster import one_thread
 from fedner.engines.workers import Workers
 from fedner.federated.aggregate import RULES
 from fedner.federated.algorithms import Algorithm
@@ -244,4 +245,5 @@ def _outcome(federation: Federation, folder: RunFolder, name: str, method: str) 
     tagger, space = stored_tagger(federation, folder, name, method)
     part = evaluation_part(federation, name, encoded(federation, name, space), space)
     unit = federation.settings.platform(name).split.by
-    return outcome_of(federation.data[name], part.predictions(tagger), unit)
+    with one_thread():
+        return outcome_of(federation.data[name], part.predictions(tagger), unit)

@@ -16,6 +16,9 @@ from fedner.settings.sections import HASHED, NO_CONTEXT, SYNTHETIC, Settings
 
 MOST_MENDINGS = 8
 
+# A length that is set takes the place of the other one.
+EITHER_OR = {"training.rounds": "epochs", "training.epochs": "rounds"}
+
 # pydantic's words for kinds of values, in the words of TOML.
 EXPECTED = {
     "model_type": "a table",
@@ -87,6 +90,8 @@ def _assign(tables: dict[str, Any], key: str, value: object) -> SettingProblem |
     if isinstance(place, list):
         return SettingProblem(f"--set {key}", repr(last), "a key within a platform")
     place[last] = value
+    if key in EITHER_OR:
+        place.pop(EITHER_OR[key], None)
     return None
 
 

@@ -1,0 +1,133 @@
+"""What only other rooms can judge in a federation file."""
+
+from pathlib import Path
+
+import pytest
+
+from fedner.federated.algorithms import FednerSettings
+from fedner.runs.checks import algorithm_of, checked, parameters_of, read_settings
+from fedner.settings import SettingsError
+
+PLATFORMS = [
+    {"name": "a", "data": "synthetic:case-reports"},
+    {"name": "b", "data": "synthetic:forum-posts"},
+]
+SOUND = {"training": {"rounds": 3}, "platforms": PLATFORMS}
+
+
+def told(tables: dict, folder: Path) -> dict[str, str]:
+    with pytest.raises(SettingsError) as caught:
+        checked(tables, folder)
+    return {problem.key: str(problem) for problem in caught.value.problems}
+
+
+def test_all_rooms_are_asked_at_once(tmp_path: Path) -> None:
+    (tmp_path / "train.tsv").write_text("a\tO\n")
+    problems = told(
+        {
+            "seed": "one",
+            "model": {"recipe": "LSTM-CFR"},
+            "embeddings": {"words": "vectors.txt", "context": "flair.npz"},
+            "partition": {"shared": "fedenr"},
+            "algorithm": {"name": "fednre"},
+            "training": {"rounds": 3},
+            "participation": {"sample": 5, "quorum": 9},
+            "engine": {"workers": 2, "device": "auto"},
+            "platforms": [
+                {"name": "a", "data": "trian.tsv", "format": "colums", "scheme": "BOI"},
+                {"name": "A", "data": "synthetic:case-report"},
+                {
+                    "name": "c",
+                    "data": "train.tsv",
+                    "labels": ["ADE"],
+                    "label_map": {"Adverse": "ADR"},
+                    "split": {"test_data": "test.tsv"},
+                },
+            ],
+        },
+        tmp_path,
+    )
+    assert set(problems) == {
+        "seed",
+        "model.recipe",
+        "embeddings.words",
+        "embeddings.context",
+        "partition.shared",
+        "algorithm.name",
+        "participation.sample",
+        "participation.quorum",
+        "engine.workers",
+        "platforms[0].name",
+        "platforms[0].data",
+        "platforms[0].format",
+        "platforms[0].scheme",
+        "platforms[1].name",
+        "platforms[1].data",
+        "platforms[2].label_map.Adverse",
+        "platforms[2].split.test_data",
+    }
+    assert "'LSTM-CRF'" in problems["model.recipe"]
+    assert "'fedner'" in problems["partition.shared"]
+    assert "'fedner'" in problems["algorithm.name"]
+    assert "train.tsv?" in problems["platforms[0].data"]
+    assert "'columns'" in problems["platforms[0].format"]
+    assert "'case-reports'" in problems["platforms[1].data"]
+    assert "'ADE'" in problems["platforms[2].label_map.Adverse"]
+
+
+def test_parameters_of_an_algorithm_are_checked_by_its_own_record(tmp_path: Path) -> None:
+    wrong = {"name": "fedner", "local_step": 2, "server": {"rat": 1, "kind": "adm"}}
+    problems = told({**SOUND, "algorithm": wrong}, tmp_path)
+    assert set(problems) == {
+        "algorithm.local_step",
+        "algorithm.server.rat",
+        "algorithm.server.kind",
+    }
+    assert "'local_steps'" in problems["algorithm.local_step"]
+    assert "'adam'" in problems["algorithm.server.kind"]
+    zero = told({**SOUND, "algorithm": {"name": "fedner", "local_steps": 0}}, tmp_path)
+    assert set(zero) == {"algorithm"}
+
+
+def test_parameters_reach_the_algorithm(tmp_path: Path) -> None:
+    table = {"name": "fedner", "local_steps": 4, "server": {"kind": "sgd", "rate": 1}}
+    settings = checked({**SOUND, "algorithm": table}, tmp_path)
+    parameters = parameters_of(settings)
+    assert isinstance(parameters, FednerSettings)
+    assert parameters.local_steps == 4
+    assert parameters.server.kind == "sgd"
+    assert parameters.server.betas == (0.9, 0.999), "what is left out keeps its default"
+    assert algorithm_of(settings).batching == "joint"
+
+
+def test_a_joint_batch_below_the_number_of_platforms_is_a_problem_unless_few_are_drawn(
+    tmp_path: Path,
+) -> None:
+    small = {"rounds": 3, "batch": 1}
+    assert set(told({**SOUND, "training": small}, tmp_path)) == {"training.batch"}
+    checked({**SOUND, "training": small, "participation": {"sample": 1}}, tmp_path)
+    checked({**SOUND, "training": small, "algorithm": {"name": "fedavg"}}, tmp_path)
+
+
+def test_a_recipe_and_its_context_must_fit(tmp_path: Path) -> None:
+    without = told({**SOUND, "model": {"recipe": "ELMoNER"}}, tmp_path)
+    assert "CNN-CLSTM-CRF" in without["embeddings.context"]
+    (tmp_path / "flair.npz").write_bytes(b"")
+    unwanted = told({**SOUND, "embeddings": {"context": "flair.npz"}}, tmp_path)
+    assert "ELMoNER" in unwanted["embeddings.context"]
+
+
+def test_prefixes_of_no_module_are_named(tmp_path: Path) -> None:
+    problems = told({**SOUND, "partition": {"shared": ["embeddings", "bilstn"]}}, tmp_path)
+    assert "'bilstm'" in problems["partition.shared[1]"]
+
+
+def test_files_are_looked_for_beside_the_federation_file(tmp_path: Path) -> None:
+    (tmp_path / "train.tsv").write_text("a\tB-X\n\nb\tO\n")
+    path = tmp_path / "federation.toml"
+    path.write_text(
+        "[training]\nrounds = 2\nbatch = 4\n[[platforms]]\nname = 'a'\ndata = 'train.tsv'\n"
+    )
+    settings = read_settings(path, ("training.rounds=5",))
+    assert settings.platforms[0].data == str(tmp_path / "train.tsv")
+    assert settings.training.rounds == 5

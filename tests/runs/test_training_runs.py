@@ -1,0 +1,159 @@
+"""Whole runs: what the folder holds, resuming, cuts and algorithms, controls."""
+
+import json
+import stat
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+import torch
+
+from fedner.errors import FednerError
+from fedner.federated.checkpoints import read_state
+from fedner.models.checkpoint import load_tagger
+from fedner.runs.assembly import assemble, num_rounds
+from fedner.runs.folder import SCORES, WHAT_LEFT, RunFolder, open_run, tagger_folder
+from fedner.runs.training import Progress, train_run
+from fedner.settings import Settings
+
+Make = Callable[..., Settings]
+
+
+def test_the_folder_is_its_owners_alone(finished: Path) -> None:
+    assert stat.S_IMODE(finished.stat().st_mode) == 0o700
+    for path in finished.rglob("*"):
+        if path.is_dir():
+            assert stat.S_IMODE(path.stat().st_mode) & 0o077 == 0, path
+    for name in ("settings.json", "scores.json", "what_left.json", "report.html"):
+        assert stat.S_IMODE((finished / name).stat().st_mode) == 0o600
+
+
+def test_scores_of_all_methods_on_all_platforms(finished: Path) -> None:
+    scores = RunFolder(finished).read(SCORES)
+    assert scores["synthetic"] is True
+    assert set(scores["platforms"]) == {"case-reports", "forum-posts", "social-posts"}
+    for platform in scores["platforms"].values():
+        assert set(platform["methods"]) == {"alone", "federated", "pooled"}
+        assert platform["gain"]["over"] == "alone"
+        interval = platform["intervals"]["federated"]["strict"]
+        assert interval["low"] <= interval["value"] <= interval["high"]
+    last = RunFolder(finished).rounds()[-1]["scores"]
+    for name, platform in scores["platforms"].items():
+        assert platform["methods"]["federated"] == last[name], "the kept tagger is the last round's"
+
+
+def test_alone_takes_at_least_the_steps_of_the_federation(finished: Path) -> None:
+    for name in ("case-reports", "forum-posts", "social-posts"):
+        control = json.loads((finished / "controls" / "alone" / f"{name}.json").read_text())
+        assert control["steps"] >= control["steps_in_federation"] == 12
+        assert {each["batch"] for each in control["tried"]} == {12, 4}
+
+
+def test_what_left_is_the_shared_part_and_nothing_else(finished: Path) -> None:
+    left = RunFolder(finished).read(WHAT_LEFT)["platforms"]["forum-posts"]
+    assert left["updates"] == 12
+    assert left["bytes"] == 12 * 4 * left["numbers_per_update"]
+    prefixes = {tensor["name"].split(".")[0] for tensor in left["tensors"]}
+    assert prefixes == {"embeddings", "word_cnn"}
+    assert {each["name"].split(".")[0] for each in left["stayed"]} == {
+        "bilstm",
+        "emissions",
+        "decoder",
+    }
+
+
+def test_kept_taggers_load_and_have_the_shared_weights_in_common(finished: Path) -> None:
+    one, other = (
+        load_tagger(tagger_folder(finished, name)) for name in ("case-reports", "social-posts")
+    )
+    assert one.space.labels == ("ADE", "Dosage", "Drug")
+    assert other.space.labels == ("ADE", "Drug")
+    for part, is_shared in (("word_cnn", True), ("bilstm", False)):
+        left, right = (getattr(each.tagger, part).state_dict() for each in (one, other))
+        assert all(torch.equal(left[name], right[name]) for name in left) is is_shared
+
+
+def final_weights(folder: Path, rounds: int) -> dict[str, torch.Tensor]:
+    shared, _ = read_state(folder / "server", rounds)
+    held = {f"server/{name}": tensor for name, tensor in shared.items()}
+    for platform in sorted((folder / "platforms").iterdir()):
+        tensors, _ = read_state(platform, rounds)
+        held |= {f"{platform.name}/{name}": tensor for name, tensor in tensors.items()}
+    return held
+
+
+def test_a_run_that_was_interrupted_goes_on_to_the_same_weights(tiny: Make, tmp_path: Path) -> None:
+    settings = tiny()
+    train_run(settings, tmp_path / "whole")
+
+    class StopError(Exception):
+        pass
+
+    def stop(record: object) -> None:
+        if record.round == 3:  # type: ignore[attr-defined]
+            raise StopError
+
+    with pytest.raises(StopError):
+        train_run(settings, tmp_path / "parts", progress=Progress(round=stop))
+    train_run(settings, tmp_path / "parts", resume=True)
+    whole, parts = (final_weights(tmp_path / name, 6) for name in ("whole", "parts"))
+    assert whole.keys() == parts.keys()
+    assert all(torch.equal(whole[name], parts[name]) for name in whole)
+    rounds = RunFolder(tmp_path / "parts").rounds()
+    assert [each["round"] for each in rounds] == [1, 2, 3, 4, 5, 6]
+
+
+def test_workers_give_the_same_bits(tiny: Make, tmp_path: Path) -> None:
+    train_run(tiny("training.rounds=3"), tmp_path / "serial")
+    train_run(tiny("training.rounds=3", "engine.workers=2"), tmp_path / "workers")
+    serial, workers = (final_weights(tmp_path / name, 3) for name in ("serial", "workers"))
+    assert all(torch.equal(serial[name], workers[name]) for name in serial)
+
+
+def test_another_run_is_not_overwritten_nor_resumed_with_other_settings(
+    tiny: Make, finished: Path, tmp_path: Path
+) -> None:
+    settings = open_run(finished).settings()
+    with pytest.raises(FednerError, match="already holds a run"):
+        train_run(settings, finished)
+    with pytest.raises(FednerError, match=r"training\.batch was 12, now 13"):
+        train_run(tiny("training.batch=13", "training.rounds=12"), finished, resume=True)
+    with pytest.raises(FednerError, match="no run to resume"):
+        train_run(settings, tmp_path / "nothing", resume=True)
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine" / "precious").touch()
+    with pytest.raises(FednerError, match="already there"):
+        train_run(settings, tmp_path / "mine")
+
+
+@pytest.mark.parametrize(
+    "assignments",
+    [
+        ["partition.shared=everything", "partition.unannotated=marginal"],
+        ["partition.shared=everything", 'training.controls=["pooled"]'],
+        ["partition.shared=nothing", "training.rounds=2"],
+        ['partition.shared=["word_cnn", "embeddings.characters"]', "embeddings.trained=true"],
+        ["algorithm={name='fedavg', local={steps=2}}", "training.rounds=2"],
+        ["algorithm={name='scaffold', steps=2}", "participation.sample=2", "training.rounds=2"],
+        ["algorithm={name='fedadam'}", "training.slice=0.5", "training.rounds=2"],
+        ["algorithm={name='fedner', local_steps=3}", "participation.rule=median"],
+        ["engine.spill=true", "training.rounds=2"],
+    ],
+)
+def test_cuts_algorithms_and_schedules_run_from_the_file(
+    tiny: Make, tmp_path: Path, assignments: list[str]
+) -> None:
+    scores = train_run(tiny("training.rounds=3", *assignments), tmp_path / "run")
+    assert set(scores["platforms"]) == {"case-reports", "forum-posts", "social-posts"}
+    assert (tmp_path / "run" / "report.html").is_file()
+
+
+def test_epochs_become_rounds_by_the_algorithm(tiny: Make) -> None:
+    def rounds(*assignments: str) -> int:
+        return num_rounds(assemble(tiny("training.epochs=6", *assignments)))
+
+    sizes = [each.train for each in assemble(tiny()).data.values()]
+    steps = max(-(-len(each) // 4) for each in sizes)
+    assert rounds() == 6 * steps
+    assert rounds("algorithm={name='fedner', local_steps=4}") == 6 * -(-steps // 4)
+    assert rounds("algorithm={name='fedavg', local={epochs=2}}") == 3
