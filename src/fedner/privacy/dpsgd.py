@@ -281,7 +281,7 @@ def _measure(
         tagger.decoder, emissions_BLK, batch.gold_tags, batch.lengths_B
     )
     if loss == "mean":
-        share_B = batch.lengths_B.to(into_BLK.device).reciprocal()
+        share_B = batch.lengths_B.to(into_BLK.device, torch.float64).reciprocal()
         into_BLK = into_BLK * share_B.to(into_BLK)[:, None, None]
         parameters = {
             name: each * share_B.to(each).view(-1, *[1] * (each.dim() - 1))

@@ -150,7 +150,7 @@ class CharacterCNN(nn.Module):
         """
         if codes_UC.shape[1] == 0:
             nothing_UF = codes_UC.new_full((len(codes_UC), self.filters), PADDING)
-            return nothing_UF.float(), [nothing_UF] * self.width
+            return nothing_UF.to(self.embedding.weight.dtype), [nothing_UF] * self.width
         tables_WAF = self._tap_tables()
         windows_UCW = self._windows(codes_UC)
         best_UF = self._best_positions(tables_WAF.detach(), windows_UCW)

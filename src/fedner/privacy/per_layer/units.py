@@ -18,7 +18,7 @@ from fedner.errors import FednerError
 from fedner.models.features import Batch
 
 # Rows that are worked on together: enough to keep a device busy, few enough for its caches.
-_CPU_ROWS, _CPU_PAIRS = 32, 1 << 18
+_CPU_ROWS, _CPU_PAIRS = 16, 1 << 18
 _DEVICE_ROWS, _DEVICE_PAIRS = 1 << 14, 1 << 26
 
 Chunk = tuple[int, int, int]  # first row, last row (not in it), cells of the longest
