@@ -22,7 +22,10 @@ def corpus_file(tmp_path: Path) -> Path:
 
 
 def test_the_table_names_every_format() -> None:
-    assert list(READERS) == ["cadec", "ade", "smm4h", "brat", "jsonl", "columns"]
+    assert list(READERS) == [
+        *("cadec", "ade", "smm4h", "brat", "xmi", "bioc", "pubtator", "docbin", "hf-tokens"),
+        *("label-studio", "prodigy", "doccano", "jsonl", "columns"),
+    ]
     assert all(name == reader.name and reader.description for name, reader in READERS.items())
 
 

@@ -3,7 +3,7 @@
 from pathlib import Path
 from typing import Any
 
-from fedner.cli.inputs import CliSentences, Loaded, TargetFormat, ready_to_write
+from fedner.cli.inputs import CliSentences, Loaded, TargetFormat, ready_to_write, sentence_policy
 from fedner.cli.output import console, table
 from fedner.corpus.flatten import FlattenPolicy
 
@@ -19,25 +19,20 @@ def convert(
     overwrite: bool,
 ) -> dict[str, Any]:
     """Write `loaded` to `target` and return what was written and what was lost."""
-    ready_to_write(target, overwrite=overwrite)
-    losses: dict[str, int] = {}
-    if to == "jsonl":
-        from fedner.corpus.writers.jsonl import write_jsonl
+    from fedner.corpus.writers import WRITERS, WriteOptions
 
-        write_jsonl(target, loaded.corpus)
-    else:
-        from fedner.corpus.writers.columns import write_columns
-
-        prepared = loaded.prepared(sentences, flatten)
-        write_columns(target, prepared.sentences, scheme)
-        losses = dict(prepared.changes.rows())
+    writer = WRITERS[to]
+    if not writer.makes_folder:  # a folder writer looks for itself: it never mixes files
+        ready_to_write(target, overwrite=overwrite)
+    chosen = sentence_policy(sentences) or loaded.sentences
+    losses = writer.write(target, loaded.corpus, WriteOptions(scheme, chosen, flatten))
     return {
         "format": loaded.format,
         "written": str(target),
         "to": to,
         "documents": len(loaded.corpus),
         "mentions": sum(len(document.spans) for document in loaded.corpus),
-        "flattening": losses,
+        "losses": losses,
         "remarks": loaded.remarks,
     }
 
@@ -48,7 +43,7 @@ def show(result: dict[str, Any]) -> None:
         f"[bold]{result['written']}[/] ({result['to']}): {result['documents']:,} documents, "
         f"{result['mentions']:,} mentions, read as {result['format']}"
     )
-    if result["flattening"]:
-        console.print(table("Flattening", ("what", "count"), result["flattening"].items()))
+    if result["losses"]:
+        console.print(table("Changed or lost", ("what", "count"), result["losses"].items()))
     if result["remarks"]:
         console.print(table("Remarks", ("what", "count"), result["remarks"].items()))

@@ -15,6 +15,8 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
 )
 
+_INPUT = "A file, a folder, an archive (.zip, .tar.*) or a path within one: a.zip!/notes."
+
 FormatOption = Annotated[
     str,
     typer.Option("--format", help="The format of the input; auto says what it recognised and why."),
@@ -62,7 +64,7 @@ SeedOption = Annotated[int, typer.Option("--seed", help="The seed of every rando
 
 @app.command("inspect")
 def inspect(
-    path: Annotated[Path, typer.Argument(help="A file or a folder.")],
+    path: Annotated[Path, typer.Argument(help=_INPUT)],
     format: FormatOption = "auto",  # noqa: A002 - the option's name
     lenient: LenientOption = False,
     scheme: SchemeOption = None,
@@ -95,9 +97,12 @@ def inspect(
 
 @app.command("convert")
 def convert(
-    source: Annotated[Path, typer.Argument(metavar="IN", help="A file or a folder.")],
+    source: Annotated[Path, typer.Argument(metavar="IN", help=_INPUT)],
     target: Annotated[
-        Path, typer.Argument(metavar="OUT", help="The file to write; .gz and .xz compress.")
+        Path,
+        typer.Argument(
+            metavar="OUT", help="The file (for brat: folder) to write; .gz, .xz compress."
+        ),
     ],
     to: Annotated[TargetFormat, typer.Option("--to", help="The format to write.")],
     format: FormatOption = "auto",  # noqa: A002
@@ -128,7 +133,7 @@ def convert(
 
 @app.command("split")
 def split(
-    source: Annotated[Path, typer.Argument(metavar="PATH", help="A file or a folder.")],
+    source: Annotated[Path, typer.Argument(metavar="PATH", help=_INPUT)],
     out: Annotated[
         Path, typer.Argument(metavar="OUT", help="The folder for train.jsonl and test.jsonl.")
     ],

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 CliSentences = Literal["given", "line", "rule"]
 CliUnit = Literal["sentence", "document", "patient"]
-TargetFormat = Literal["jsonl", "columns"]
+TargetFormat = Literal["jsonl", "columns", "brat", "bioc", "bioc-json"]
 
 _SENTENCES: dict[str, SentencePolicy] = {"given": "as given", "line": "line", "rule": "rule"}
 
@@ -82,11 +82,10 @@ def load(
 ) -> Loaded:
     """Read a corpus strictly or leniently, and keep what was said on the way."""
     from fedner.corpus.problems import ProblemLog
-    from fedner.corpus.reading import read, recognise
+    from fedner.corpus.reading import read_recognised
 
     log = ProblemLog()
-    recognition = recognise(path, format, options)
-    corpus = read(path, recognition.format, lenient=lenient, options=options, log=log)
+    recognition, corpus = read_recognised(path, format, lenient=lenient, options=options, log=log)
     remarks = dict(log.remarks)
     for kind, count in log.counts.items():
         remarks[f"problem: {kind}"] = count

@@ -106,7 +106,7 @@ def head(path: Path, size: int = 65_536) -> str | None:
     try:
         if not path.is_file():
             return None
-        with _opened(path) as stream:
+        with opened(path) as stream:
             while len(data) < size and (chunk := stream.read1(size - len(data))):
                 data += chunk
     except _CORRUPT:
@@ -221,7 +221,7 @@ def _compressing(raw: BinaryIO, path: Path) -> Iterator[BinaryIO]:
 
 
 @contextmanager
-def _opened(path: Path) -> Iterator[io.BufferedIOBase]:
+def opened(path: Path) -> Iterator[io.BufferedIOBase]:
     """Open a file for reading bytes, decompressed if its content says that it is compressed."""
     with path.open("rb") as raw:
         magic = raw.read(len(_XZ_MAGIC))
@@ -244,7 +244,7 @@ def _byte_chunks(path: Path, log: ProblemLog, *, may_be_empty: bool) -> Iterator
         return
     has_bytes = False
     try:
-        with _opened(path) as stream:
+        with opened(path) as stream:
             while chunk := stream.read1(CHUNK_BYTES):
                 if not has_bytes:
                     has_bytes = True

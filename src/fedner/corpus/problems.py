@@ -6,7 +6,7 @@ is decided by the caller from the log.
 """
 
 from collections import Counter
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Literal
 
 from fedner.corpus.document import Fragment
@@ -77,6 +77,8 @@ class ProblemLog:
         remarks: Harmless things worth saying (a byte-order mark, Windows line ends), counted.
         document_markers: How many lines of each source only mark a document (`-DOCSTART-`); many
             published counts take them for sentences.
+        renamed: A folder of fedner's own and what users call it, where an archive is read: files
+            are reported under the name that users know.
     """
 
     limit: int = DEFAULT_LIMIT
@@ -86,12 +88,15 @@ class ProblemLog:
     skipped_mentions: list[tuple[str, str, tuple[Fragment, ...]]] = field(default_factory=list)
     remarks: Counter[str] = field(default_factory=Counter)
     document_markers: Counter[str] = field(default_factory=Counter)
+    renamed: tuple[str, str] | None = None
 
     def report(self, problem: Problem) -> None:
         """Count a problem, and keep it in full while there is room."""
         self.counts[problem.kind] += 1
         self.kept += problem.kept
         if len(self.problems) < self.limit:
+            if self.renamed is not None:
+                problem = replace(problem, file=problem.file.replace(*self.renamed))
             self.problems.append(problem)
 
     def skip_mention(

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from fedner.corpus import archive_corpora, archives
 from fedner.corpus.document import Corpus, Document, labels_of
 from fedner.corpus.files import files_in, head, stem
 from fedner.corpus.prepare import SentenceChoice
@@ -59,7 +60,7 @@ def read(
     """Read a whole corpus into memory.
 
     Args:
-        path: A file or a folder.
+        path: A file, a folder, an archive of them, or a path within an archive (`a.zip!/notes`).
         format: A name of the readers' table, or "auto" to recognise it.
         lenient: Whether to keep what can be placed and skip the rest, rather than to refuse an
             input with problems.
@@ -71,7 +72,22 @@ def read(
         InputProblemsError: If the input has problems and `lenient` is not set; it lists them all.
         FednerError: If there is no such input, or its format is unknown.
     """
-    path = Path(path)
+    recognised = read_recognised(
+        Path(path), format, lenient=lenient, options=options, name=name, log=log
+    )
+    return recognised[1]
+
+
+def read_recognised(
+    path: Path,
+    format: str = AUTO,  # noqa: A002
+    *,
+    lenient: bool = False,
+    options: ReadOptions | None = None,
+    name: str | None = None,
+    log: ProblemLog | None = None,
+) -> tuple[Recognition, Corpus]:
+    """Read as `read` does, and say what the input was taken for."""
     recognition, documents, log = open_corpus(path, format, options, log=log)
     held = tuple(documents)
     if not lenient:
@@ -79,7 +95,8 @@ def read(
     labels = recognition.labels
     if options is None or options.labels is None:
         labels = tuple(sorted({*(labels or ()), *labels_of(held)}))
-    return Corpus(name or recognition.declared.name or _plain_name(path), labels or (), held)
+    name = name or recognition.declared.name or _plain_name(path)
+    return recognition, Corpus(name, labels or (), held)
 
 
 def open_corpus(
@@ -95,6 +112,8 @@ def open_corpus(
     """
     options = options or ReadOptions()
     log = ProblemLog() if log is None else log
+    if (place := archives.place_of(path)) is not None:
+        return _open_archive(place, format, options, log)
     recognition = recognise(path, format, options)
     reader = READERS[recognition.format]
     documents = reader.stream(path, log, options)
@@ -103,6 +122,32 @@ def open_corpus(
     if options.labels is not None:
         documents = _with_labels(documents, frozenset(options.labels), log)
     return recognition, documents, log
+
+
+def _open_archive(
+    place: archives.Place,
+    format: str,  # noqa: A002
+    options: ReadOptions,
+    log: ProblemLog,
+) -> tuple[Recognition, Iterator[Document], ProblemLog]:
+    """Do what `open_corpus` does for an archive; it is removed again when the stream ends."""
+    readers = READERS.values() if format == AUTO else [_reader_named(format)]
+    unpacked = archives.unpacked(place)
+    try:
+        root = archive_corpora.meant(unpacked, readers)
+        recognition, documents, _ = open_corpus(root, format, options, log=log)
+    except FednerError as error:
+        unpacked.close()
+        raise archive_corpora.in_users_words(error, unpacked) from error
+    except BaseException:
+        unpacked.close()
+        raise
+    log.renamed = (str(unpacked.folder), f"{place.archive}{archives.MARK}")
+    for problem in unpacked.problems.problems:
+        log.report(problem)
+    inner = root.relative_to(unpacked.folder).as_posix()
+    recognition = replace(recognition, why=f"{recognition.why} (in the archive, at {inner})")
+    return recognition, archive_corpora.from_archive(documents, unpacked, root), log
 
 
 def recognise(
@@ -116,6 +161,10 @@ def recognise(
         FednerError: If there is no such input, or nothing known is recognised in it.
     """
     options = options or ReadOptions()
+    if (place := archives.place_of(path)) is not None:
+        recognition, documents, _ = _open_archive(place, format, options, ProblemLog())
+        del documents  # and with them what was unpacked
+        return recognition
     if not path.exists():
         raise FednerError(f"{path}: no such file or folder", _nearest_path(path))
     if format != AUTO:
@@ -190,6 +239,8 @@ def _with_labels(
 
 
 def _plain_name(path: Path) -> str:
+    if (place := archives.place_of(path)) is not None:
+        return archives.plain_name(place)
     path = path.resolve()
     return path.name if path.is_dir() else Path(stem(path)).stem
 

@@ -117,4 +117,5 @@ READER = Reader(
     stream=stream,
     sentences="line",
     declared_labels=declared_labels,
+    reads_subfolders=True,
 )

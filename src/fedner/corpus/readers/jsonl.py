@@ -30,7 +30,7 @@ _KEYS = {"id", "text", "spans", "segments", "patient", "source"}
 _HEADER_START = '{"fedner"'
 
 
-class _MalformedError(Exception):
+class _MalformedError(ValueError):
     """Part of a line that cannot be used.
 
     Attributes:
@@ -81,6 +81,17 @@ def stream(path: Path, log: ProblemLog, _options: ReadOptions) -> Iterator[Docum
     """Read a file, or those files of a folder that look like fedner's JSONL."""
     for file in choose(path, _looks_right, log, "fedner's JSONL"):
         yield from _documents(file, display_name(file, path), log)
+
+
+def read_segments(value: object, length: int) -> tuple[Segment, ...] | None:
+    """Return the sentences of a text of `length` characters from their JSON; null is none.
+
+    Raises:
+        ValueError: If they are not as fedner writes them.
+    """
+    if value is None:
+        return None
+    return tuple(_read_segment(item, length) for item in _list(value, "segments"))
 
 
 def _looks_right(path: Path) -> bool:
@@ -180,9 +191,7 @@ def _read_document(record: dict[str, Any], place: _Place, log: ProblemLog) -> Do
         log.remark(f'unknown key "{key[:40]}" (ignored)')
     patient = None if record.get("patient") is None else _text_at(record, "patient")
     source = place.source if record.get("source") is None else _text_at(record, "source")
-    segments = record.get("segments")
-    if segments is not None:
-        segments = tuple(_read_segment(item, len(text)) for item in _list(segments, "segments"))
+    segments = read_segments(record.get("segments"), len(text))
     spans = []
     for item in _list(record.get("spans", []), "spans"):
         try:

@@ -68,6 +68,7 @@ class Reader:
         declared: Says what else the input declares about itself. It reads only the heads of files
             and raises for wrong options alone.
         has_unique_ids: Whether ids are unique by construction, so that nobody need remember them.
+        reads_subfolders: Whether a folder is one corpus with all files in the folders under it.
     """
 
     name: str
@@ -78,3 +79,4 @@ class Reader:
     declared_labels: Callable[[Path], tuple[str, ...]] | None = None
     declared: Callable[[Path, ReadOptions], Declared] = nothing_declared
     has_unique_ids: bool = False
+    reads_subfolders: bool = False

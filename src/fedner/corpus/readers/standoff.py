@@ -43,14 +43,14 @@ class TextBound:
     """A text-bound line as it was written, whether or not its text has a place for it.
 
     Attributes:
-        line: Its number in the file, from 1.
+        line: Its number in the file, from 1; None where the format has no lines.
         id: The name of the annotation, such as T1.
         label: The entity type.
         fragments: The character ranges in the order of the line.
         quote: The text that the line quotes, or None where it has none.
     """
 
-    line: int
+    line: int | None
     id: str
     label: str
     fragments: tuple[Fragment, ...]
@@ -303,7 +303,7 @@ def _report_missing(path: Path, other: str, log: ProblemLog) -> None:
 def _report(
     log: ProblemLog,
     path: Path,
-    line: int,
+    line: int | None,
     kind: Kind,
     found: str,
     expected: str,

@@ -3,10 +3,13 @@
 from collections.abc import Iterable
 from pathlib import Path
 
+from fedner.corpus.document import Corpus
 from fedner.corpus.files import atomic_writer
+from fedner.corpus.prepare import prepare
 from fedner.corpus.readers.column_layout import MARKER
 from fedner.corpus.schemes import canonical, encode
 from fedner.corpus.sentence import Sentence
+from fedner.corpus.writers.writer import Losses, WriteOptions, Writer
 from fedner.errors import FednerError
 
 
@@ -68,3 +71,14 @@ def _refuse(sentence: Sentence, tags: list[str]) -> None:
                     f"Tokens and labels must not be empty, hold tabs or line ends, or be {MARKER}; "
                     "write JSONL instead.",
                 )
+
+
+def _write(path: Path, corpus: Corpus, options: WriteOptions) -> Losses:
+    prepared = prepare(corpus, sentences=options.sentences, flatten=options.flatten)
+    write_columns(path, prepared.sentences, options.scheme)
+    return dict(prepared.changes.rows())
+
+
+WRITER = Writer(
+    name="columns", description="token columns: token, tab, tag; flat mentions", write=_write
+)

@@ -8,6 +8,7 @@ from typing import Any
 from fedner.corpus.document import Corpus, Document, Segment, Span
 from fedner.corpus.files import atomic_writer
 from fedner.corpus.readers.jsonl import VERSION
+from fedner.corpus.writers.writer import Losses, WriteOptions, Writer
 from fedner.errors import FednerError
 
 
@@ -48,11 +49,18 @@ def as_record(document: Document) -> dict[str, Any]:
     record: dict[str, Any] = {"id": document.id, "text": document.text}
     record["spans"] = [_span(span) for span in document.spans]
     if document.segments is not None:
-        record["segments"] = [_segment(segment) for segment in document.segments]
+        record["segments"] = segments_as_json(document)
     if document.patient is not None:
         record["patient"] = document.patient
     record["source"] = document.source
     return record
+
+
+def segments_as_json(document: Document) -> list[dict[str, Any]] | None:
+    """Return the sentences of a document as the reader takes them; None where it has none."""
+    if document.segments is None:
+        return None
+    return [_segment(segment) for segment in document.segments]
 
 
 def _span(span: Span) -> dict[str, Any]:
@@ -70,3 +78,13 @@ def _segment(segment: Segment) -> dict[str, Any]:
 
 def _line(record: dict[str, Any]) -> str:
     return json.dumps(record, ensure_ascii=False, separators=(",", ":")) + "\n"
+
+
+def _write(path: Path, corpus: Corpus, _options: WriteOptions) -> Losses:
+    write_jsonl(path, corpus)
+    return {}
+
+
+WRITER = Writer(
+    name="jsonl", description="fedner's own JSONL: all of a corpus comes back", write=_write
+)

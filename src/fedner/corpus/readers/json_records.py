@@ -1,0 +1,205 @@
+"""JSON as annotation tools export it: objects one a line, or all in one array.
+
+Lines are streamed and a bad line costs only itself. An array is held as text (at most
+`files.MAX_TEXT_BYTES`) and its objects come one at a time; after a syntax error nothing more of it
+can be told apart.
+"""
+
+import json
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from fedner.corpus.files import head, lines, read_text
+from fedner.corpus.problems import Kind, Problem, ProblemLog
+
+MAX_LINE_CHARACTERS = 50_000_000
+"""A document with its annotations stands on one line: lines may be far longer than elsewhere."""
+
+MAX_NUMBER_DIGITS = 18
+"""No offset or id is longer; Python would refuse thousands of digits with an error of its own."""
+
+_KEY = re.compile(r'"((?:[^"\\]|\\.){1,60})"\s*:')
+_BETWEEN = re.compile(r"[\s,]*")
+
+
+class MalformedError(Exception):
+    """Part of a record that cannot be used.
+
+    Attributes:
+        kind: The sort of problem.
+        found: What stands there.
+        expected: What should.
+    """
+
+    def __init__(self, found: str, expected: str, kind: Kind = "malformed line") -> None:
+        super().__init__(found)
+        self.kind: Kind = kind
+        self.found = found
+        self.expected = expected
+
+    def problem(self, path: Path, line: int, remedy: str) -> Problem:
+        """Return the problem to report."""
+        return Problem(self.kind, str(path), line, self.found, self.expected, remedy)
+
+
+@dataclass(frozen=True, slots=True)
+class Probe:
+    """What the head of a file shows of its first record.
+
+    Attributes:
+        record: The record, or None where it is longer than the head that is read.
+        keys: Its keys; those of what stands within it too where it is not whole.
+    """
+
+    record: dict[str, Any] | None
+    keys: frozenset[str]
+
+
+def probe(path: Path) -> Probe | None:
+    """Return what the head of a file shows of its first JSON object, or None; never raises."""
+    text = (head(path) or "").lstrip().removeprefix("[").lstrip()
+    if not text.startswith("{"):
+        return None
+    try:
+        record, _ = _DECODER.raw_decode(text)
+    except (ValueError, RecursionError):
+        is_line = "\n" in text and not text.startswith("{\n")
+        # A whole line that is no JSON says nothing; a cut one still shows its keys.
+        return None if is_line else Probe(None, frozenset(_KEY.findall(text)))
+    return Probe(record, frozenset(record))
+
+
+def records(path: Path, log: ProblemLog) -> Iterator[tuple[int, dict[str, Any]]]:
+    """Yield the objects of a file with the line on which each begins; report what is none."""
+    beginning = (head(path) or "").lstrip()
+    first = beginning.partition("\n")[0].strip()
+    if beginning.startswith("[") or first == "{":
+        yield from _of_text(path, log)
+        return
+    for line, text in lines(path, log, max_characters=MAX_LINE_CHARACTERS):
+        if not text.strip():
+            continue
+        try:
+            yield line, as_object(_parsed(text))
+        except MalformedError as fault:
+            log.report(fault.problem(path, line, "Mend the line; without that it is skipped."))
+
+
+def _of_text(path: Path, log: ProblemLog) -> Iterator[tuple[int, dict[str, Any]]]:
+    """Yield the objects of an array, or objects one after the other over several lines."""
+    # A long line is no fault here: many tools put the whole array on one.
+    inner = ProblemLog()
+    text = read_text(path, inner)
+    for problem in inner.problems:
+        if problem.kind != "very long line":
+            log.report(problem)
+    log.remarks.update(inner.remarks)
+    if text is None:
+        return
+    position = len(text) - len(text.lstrip())
+    is_array = text.startswith("[", position)
+    position, line, counted = position + is_array, 1, 0
+    while True:
+        between = _BETWEEN.match(text, position)
+        position = position if between is None else between.end()
+        line += text.count("\n", counted, position)
+        counted = position
+        if position == len(text) or (is_array and text[position] == "]"):
+            return
+        try:
+            record, position = _decoded(text, position)
+            yield line, as_object(record)
+        except _CutError as error:
+            fault = MalformedError(str(error), "JSON")
+            log.report(fault.problem(path, line, "Mend the file; what follows is not read."))
+            return
+        except MalformedError as fault:
+            log.report(fault.problem(path, line, "Mend the record; it is skipped."))
+
+
+class _CutError(Exception):
+    """A syntax error, after which nothing more can be told apart."""
+
+
+def _decoded(text: str, position: int) -> tuple[Any, int]:
+    try:
+        return _DECODER.raw_decode(text, position)
+    except json.JSONDecodeError as error:
+        raise _CutError(f"{error.msg} at character {error.colno} of line {error.lineno}") from None
+    except (ValueError, RecursionError) as error:
+        raise _CutError(str(error)[:200]) from None
+
+
+def _parsed(text: str) -> Any:
+    try:
+        return _DECODER.decode(text)
+    except json.JSONDecodeError as error:
+        found = f"{error.msg} at character {error.pos + 1}"
+        raise MalformedError(found, "one JSON object a line") from None
+    except (ValueError, RecursionError) as error:
+        raise MalformedError(str(error)[:200], "one JSON object a line") from None
+
+
+def _integer(digits: str) -> int | float:
+    """Read a number; one of absurd length becomes infinite, which no offset is."""
+    return int(digits) if len(digits) <= MAX_NUMBER_DIGITS else float("inf")
+
+
+_DECODER = json.JSONDecoder(parse_int=_integer)
+
+
+# Values of a record.
+
+
+def as_object(value: object) -> dict[str, Any]:
+    """Return a value that must be a JSON object."""
+    if not isinstance(value, dict):
+        raise MalformedError(f"JSON of type {type_name(value)}", "a JSON object")
+    return value
+
+
+def as_list(value: object, what: str) -> list[Any]:
+    """Return a value that must be a list; nothing at all is an empty one."""
+    if value is None:
+        return []
+    if not isinstance(value, list):
+        raise MalformedError(f"{what} of type {type_name(value)}", "a list")
+    return value
+
+
+def as_text(value: object, what: str) -> str:
+    """Return a value that must be a string of whole characters."""
+    if not isinstance(value, str):
+        raise MalformedError(f"{what} of type {type_name(value)}", f"a string as {what}")
+    if not value.isascii():
+        try:
+            value.encode()
+        except UnicodeEncodeError as error:
+            found = f"half a surrogate pair at character {error.start + 1} of {what}"
+            raise MalformedError(found, "whole characters") from None
+    return value
+
+
+def as_offset(value: object, what: str) -> int:
+    """Return a value that must be a whole number."""
+    if type(value) is not int:
+        found = repr(value)[:60]
+        raise MalformedError(f"{found} as {what}", f"a whole number as {what}")
+    return value
+
+
+def as_name(value: object, what: str) -> str:
+    """Return an id or a label: a string that is not empty, or a whole number."""
+    text = str(value) if type(value) is int else as_text(value, what)
+    if not text:
+        raise MalformedError(f"an empty {what}", f"a {what}")
+    return text
+
+
+def type_name(value: object) -> str:
+    """Return what JSON calls the type of a value."""
+    names = {dict: "object", list: "list", str: "string", bool: "boolean", type(None): "null"}
+    return names.get(type(value), "number")
