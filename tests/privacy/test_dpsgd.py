@@ -16,8 +16,9 @@ from fedner.models.embeddings.words import HashedWords, WordEmbedding
 from fedner.models.features import Batch, EncodedCorpus, TagSpace, collate, encode_corpus
 from fedner.models.tagger import Tagger
 from fedner.models.zoo import RECIPES, Recipe, build_tagger
-from fedner.privacy.dpsgd import accumulate, clipped_sum
+from fedner.privacy.dpsgd import accumulate, clipped_draw, clipped_sum
 from fedner.privacy.noise import Clipped
+from fedner.privacy.sampling import Draw
 
 CONTEXT = 7
 pytestmark = pytest.mark.usefixtures("_one_thread")
@@ -284,6 +285,15 @@ def test_micro_batches_change_nothing() -> None:
         assert_same(found, expected)
         norms_by_unit = [*norms[:4], 0.0, norms[4], norms[5], 0.0]
         np.testing.assert_allclose(norms_U, norms_by_unit, rtol=1e-5)
+
+
+def test_a_draw_keeps_its_units_whatever_the_order_of_the_batch() -> None:
+    case = make(small(RECIPES["LSTM-CRF"]))
+    draw = Draw(sentences=(1, 6, 0, 5, 2), units_B=(0, 0, 1, 2, 2), num_units=4)
+    found, norms_U = clipped_draw(case.tagger, case.corpus, draw, 2.0)
+    expected, norms = one_by_one(case, [[1, 6], [0], [5, 2]], 2.0)
+    assert_same(found, expected)
+    np.testing.assert_allclose(norms_U, [*norms, 0.0], rtol=1e-5)
 
 
 @pytest.mark.parametrize("units", [[], [[1]], [[1], []]])

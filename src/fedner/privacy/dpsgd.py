@@ -40,6 +40,7 @@ from fedner.privacy.per_layer.linear import tap_linear
 from fedner.privacy.per_layer.lstm import tap_bilstm
 from fedner.privacy.per_layer.tap import Factors, Measured, Tap, Totals
 from fedner.privacy.per_layer.units import Units, units_of
+from fedner.privacy.sampling import Draw
 
 Loss = Literal["sum", "mean"]
 
@@ -73,8 +74,9 @@ def clipped_sum(
     Args:
         tagger: The tagger, in training or evaluation mode; left as it is.
         batch: The sentences.
-        units_B: For each row of the batch, in the order of `batch.sentences` (longest first), the
-            number of its unit, from 0.
+        units_B: For each row of the batch the number of its unit, from 0. Rows are in the order of
+            `batch.sentences`, longest first, not in the order that `collate` was asked for: for a
+            `sampling.Draw` use `clipped_draw`.
         clip: The largest norm of a unit's gradient.
         loss: A sentence's negative log-likelihood as it is ("sum" over its tokens) or over the
             number of its tokens ("mean").
@@ -139,6 +141,22 @@ def accumulate(
         places = torch.tensor([unit for unit, _ in chosen], device=device)
         norms_U[places] = _add_clipped(tagger, batch, unit_B, clip, loss, totals)
     return Clipped(totals, clip), norms_U
+
+
+def clipped_draw(
+    tagger: Tagger,
+    corpus: EncodedCorpus,
+    draw: Draw,
+    clip: float,
+    *,
+    loss: Loss = "sum",
+    cells: int | None = None,
+) -> tuple[Clipped, Tensor]:
+    """Return the sum of clipped per-unit gradients over a Poisson draw: see `accumulate`."""
+    units: list[list[int]] = [[] for _ in range(draw.num_units)]
+    for sentence, unit in zip(draw.sentences, draw.units_B, strict=True):
+        units[unit].append(sentence)
+    return accumulate(tagger, corpus, units, clip, loss=loss, cells=cells)
 
 
 def _whole_units(
