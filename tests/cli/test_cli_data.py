@@ -226,10 +226,3 @@ def test_help_imports_neither_torch_nor_numpy() -> None:
         [sys.executable, "-c", code], capture_output=True, text=True, check=False
     )
     assert result.returncode == 0, result.stderr
-
-
-def test_demo_says_that_its_data_are_synthetic() -> None:
-    result = run("demo", "--num-sentences", "30")
-    assert result.returncode == 0, result.stderr
-    assert "synthetic" in result.stdout
-    assert "case-reports" in result.stdout

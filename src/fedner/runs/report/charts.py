@@ -107,7 +107,7 @@ def gains(rows: Sequence[Gain]) -> str:
     right, step, top = 46.0, 26.0, 6.0
     left = _room([row.platform for row in rows])
     height = top + step * len(rows) + 26
-    edge = max(1.0, *(abs(value) for row in rows for value in (row.low, row.high)))
+    edge = max([1.0, *(abs(value) for row in rows for value in (row.low, row.high))])
     inner = WIDTH - left - right
 
     def x(value: float) -> float:

@@ -1,0 +1,252 @@
+"""Training and using runs as people do it: commands, files, signals."""
+
+import json
+import os
+import runpy
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+import torch
+from typer.testing import CliRunner
+
+from fedner.cli.app import app
+from fedner.errors import FednerError
+from fedner.federated.checkpoints import read_state
+
+FEDERATION = """
+title = "tiny"
+[model]
+hidden = 6
+filters = 8
+character_filters = 6
+character_dimension = 6
+[embeddings]
+dimension = 8
+buckets = 64
+[algorithm]
+server = { rate = 0.02 }
+[private]
+rate = 0.02
+[training]
+rounds = 20
+batch = 12
+evaluate_every = 10
+checkpoint_every = 1
+[[platforms]]
+name = "case-reports"
+data = "synthetic:case-reports"
+num_sentences = 30
+[[platforms]]
+name = "social-posts"
+data = "synthetic:social-posts"
+num_sentences = 30
+"""
+ONE_THREAD = {**os.environ, "OMP_NUM_THREADS": "1"}
+
+
+def command(*arguments: object) -> list[str]:
+    return [sys.executable, "-m", "fedner", *map(str, arguments)]
+
+
+def run(*arguments: object) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        command(*arguments), capture_output=True, text=True, check=False, env=ONE_THREAD
+    )
+
+
+def shown(*arguments: object) -> str:
+    """What people see, in this very process: quicker than one of its own."""
+    result = CliRunner().invoke(app, [*map(str, arguments)], catch_exceptions=False)
+    assert result.exit_code == 0, result.output
+    return result.stdout
+
+
+def run_json(*arguments: object) -> dict:
+    result = CliRunner().invoke(app, [*map(str, arguments), "--json"], catch_exceptions=False)
+    assert result.exit_code == 0, result.output
+    return json.loads(result.stdout)
+
+
+@pytest.fixture(scope="module")
+def federation(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    torch.set_num_threads(1)
+    path = tmp_path_factory.mktemp("federation") / "federation.toml"
+    path.write_text(FEDERATION)
+    return path
+
+
+@pytest.fixture(scope="module")
+def trained(federation: Path) -> Path:
+    folder = federation.parent / "trained"
+    found = run_json("train", federation, "--out", folder)
+    assert found["run"] == str(folder)
+    return folder
+
+
+def test_init_writes_an_example_that_runs_as_it_is(tmp_path: Path) -> None:
+    path = tmp_path / "federation.toml"
+    run_json("init", path)
+    assert path.read_text().count("#") > 20
+    with pytest.raises(Exception, match="already there"):
+        run_json("init", path)
+    found = run_json("train", path, "--out", tmp_path / "run", "--set", "training.epochs=1")
+    assert set(found["scores"]["platforms"]) == {"case-reports", "forum-posts", "social-posts"}
+    assert (tmp_path / "run" / "report.html").is_file()
+
+
+def test_a_wrong_file_tells_all_its_problems_and_exits_2(federation: Path) -> None:
+    wrong = federation.parent / "wrong.toml"
+    wrong.write_text(
+        FEDERATION.replace("hidden = 6", "hiden = 6")
+        .replace("batch = 12", "batch = 1")
+        .replace('data = "synthetic:social-posts"', 'data = "nowhere.tsv"')
+    )
+    result = run("train", wrong, "--out", federation.parent / "never")
+    assert result.returncode == 2
+    for part in ("3 problems", "model.hiden", "'hidden'", "training.batch", "platforms[1].data"):
+        assert part in result.stderr.replace("\n", " "), part
+    assert "Traceback" not in result.stderr
+    assert not (federation.parent / "never").exists()
+
+
+def test_set_overrides_with_typed_values(federation: Path, tmp_path: Path) -> None:
+    out = tmp_path / "run"
+    run_json("train", federation, "--out", out, "--set", "training.rounds=2", "--set", "seed=9")
+    settings = json.loads((out / "settings.json").read_text())
+    assert settings["training"]["rounds"] == 2
+    assert settings["seed"] == 9
+    assert len((out / "rounds.jsonl").read_text().splitlines()) == 2
+
+
+def test_people_see_a_table_and_where_things_are(federation: Path, tmp_path: Path) -> None:
+    told = shown("train", federation, "--out", tmp_path / "r", "--set", "training.rounds=2")
+    for part in ("synthetic", "case-reports", "What left each platform", "report.html"):
+        assert part in told
+
+
+def test_evaluate_gives_the_scores_of_the_run_again(trained: Path) -> None:
+    before = json.loads((trained / "scores.json").read_text())
+    assert run_json("evaluate", trained) == before
+
+
+def test_compare_report_and_errors(trained: Path) -> None:
+    found = run_json("compare", trained, trained)
+    assert found["platforms"]["case-reports"]["verdict"] == "not clear"
+    assert run_json("report", trained)["report"] == str(trained / "report.html")
+    found = run_json("errors", trained, "--platform", "case-reports", "--limit", "0")
+    scores = json.loads((trained / "scores.json").read_text())["platforms"]["case-reports"]
+    micro = scores["methods"]["federated"]["strict"]["micro"]
+    assert sum(each["gold"] is not None for each in found["mistakes"]) == micro["fn"]
+    assert "false negative" in shown("errors", trained, "--platform", "case-reports")
+    assert "not clear" in shown("compare", trained, trained)
+
+
+def test_predict_and_redact_with_a_platform_of_a_run(trained: Path, tmp_path: Path) -> None:
+    text = tmp_path / "note.txt"
+    text.write_bytes(b"Took aspirin 20 mg.\r\nNo rash.\r\n")
+    lines = shown("predict", trained, text, "--platform", "case-reports", "--json").splitlines()
+    assert json.loads(lines[1])["text"] == "Took aspirin 20 mg."
+    arguments = ("redact", trained, text, "--platform", "case-reports", "--out", tmp_path / "o.txt")
+    found = run_json(*arguments)
+    assert found["files"][0]["target"] == str(tmp_path / "o.txt")
+    assert (tmp_path / "o.txt").read_bytes().count(b"\r\n") == 2
+    with pytest.raises(FednerError, match="never overwrites"):
+        shown(*arguments)
+
+
+def test_a_platform_joins_later(trained: Path, tmp_path: Path) -> None:
+    found = run_json(
+        "adapt", trained, "--data", "synthetic:forum-posts", "--labels", "ADE,Drug",
+        "--num-sentences", "30", "--epochs", "2", "--out", tmp_path / "late",
+    )  # fmt: skip
+    assert set(found["scores"]["strict"]["labels"]) == {"ADE", "Drug"}
+    assert found["kept_shared_numbers"] > 0
+    text = tmp_path / "note.txt"
+    text.write_text("Took aspirin.")
+    assert "Took aspirin" in shown("predict", tmp_path / "late", text, "--json")
+
+
+def final_weights(folder: Path) -> dict[str, torch.Tensor]:
+    held = {}
+    for part in (folder / "server", *sorted((folder / "platforms").iterdir())):
+        tensors, _ = read_state(part, 20)
+        held |= {f"{part.name}/{name}": tensor for name, tensor in tensors.items()}
+    return held
+
+
+def wait_for_rounds(folder: Path, number: int, process: subprocess.Popen[bytes]) -> None:
+    record = folder / "rounds.jsonl"
+    while process.poll() is None:
+        if record.is_file() and record.read_bytes().count(b"\n") >= number:
+            return
+        time.sleep(0.005)
+
+
+def test_killed_and_resumed_gives_the_same_weights(
+    federation: Path, trained: Path, tmp_path: Path
+) -> None:
+    out = tmp_path / "killed"
+    arguments = ["train", federation, "--out", out, "--json"]
+    for number in (3, 9):
+        process = subprocess.Popen(
+            command(*arguments), stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, env=ONE_THREAD
+        )
+        wait_for_rounds(out, number, process)
+        process.kill()
+        process.communicate()
+        assert process.returncode == -signal.SIGKILL
+        arguments = ["train", out, "--resume", "--json"]
+    result = run(*arguments)
+    assert result.returncode == 0, result.stderr
+    whole, parts = final_weights(trained), final_weights(out)
+    assert whole.keys() == parts.keys()
+    assert all(torch.equal(whole[name], parts[name]) for name in whole)
+
+
+def test_ctrl_c_stops_cleanly_and_says_how_to_go_on(federation: Path, tmp_path: Path) -> None:
+    out = tmp_path / "stopped"
+    arguments = ("train", federation, "--out", out, "--set", "training.rounds=5000")
+    process = subprocess.Popen(
+        command(*arguments), stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, env=ONE_THREAD
+    )
+    wait_for_rounds(out, 3, process)
+    process.send_signal(signal.SIGINT)
+    _, said = process.communicate(timeout=60)
+    assert process.returncode == 130
+    assert f"fedner train {out} --resume" in said.decode()
+    assert "Traceback" not in said.decode()
+
+
+def test_a_folder_is_no_federation_file(trained: Path) -> None:
+    with pytest.raises(FednerError, match="--resume"):
+        shown("train", trained)
+
+
+def test_the_demo_says_that_its_data_are_synthetic_and_writes_a_report(tmp_path: Path) -> None:
+    out = tmp_path / "demo"
+    told = shown("demo", "--num-sentences", "30", "--epochs", "1", "--out", out)
+    assert "Synthetic data" in told
+    assert "did joining" in told
+    assert "Synthetic data" in (out / "report.html").read_text()
+    scores = json.loads((out / "scores.json").read_text())
+    assert set(scores["mean"]) == {"alone", "federated", "pooled"}
+
+
+def test_an_algorithm_of_ones_own_from_the_docs_runs(
+    federation: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    snippet = Path(__file__).parents[2] / "docs" / "snippets" / "custom_algorithm.py"
+    monkeypatch.setattr(sys, "argv", [str(snippet), str(federation), str(tmp_path / "run")])
+    runpy.run_path(str(snippet), run_name="__main__")
+    assert "'federated'" in capsys.readouterr().out
+    tensors, _ = read_state(tmp_path / "run" / "server", 20)
+    held = {name.removeprefix("memory/") for name in tensors if name.startswith("memory/")}
+    assert held == {name.removeprefix("shared/") for name in tensors if name.startswith("shared/")}
+    assert len(snippet.read_text().splitlines()) <= 42
