@@ -44,23 +44,27 @@ def from_archive(
     documents: Iterator[Document], unpacked: archives.Unpacked, root: Path
 ) -> Iterator[Document]:
     """Pass on documents with their sources named as in the archive, and remove it at the end."""
-    folder = root if root.is_dir() else root.parent
-    prefix = folder.relative_to(unpacked.folder).as_posix()
     known: dict[str, str] = {}
     try:
         for document in documents:
             source = known.get(document.source)
             if source is None:
-                source = document.source
-                # Some formats name a source of their own, which is no file of the archive.
-                endings = ("", *COMPRESSED_SUFFIXES)
-                is_file = source and any((folder / f"{source}{end}").is_file() for end in endings)
-                if is_file and prefix != ".":
-                    source = f"{prefix}/{source}"
+                source = _source_in(unpacked.folder, root, document.source)
                 known[document.source] = source
             yield document if source == document.source else replace(document, source=source)
     finally:
         unpacked.close()
+
+
+def _source_in(top: Path, root: Path, source: str) -> str:
+    """Return a source by its name in the archive; what is no file of it keeps its own."""
+    folder = root if root.is_dir() else root.parent
+    # Some readers go down one folder by themselves (CADEC's), some formats name any source.
+    for parent in (folder, *sorted(entry for entry in folder.iterdir() if entry.is_dir())):
+        for ending in ("", *COMPRESSED_SUFFIXES):
+            if source and (parent / f"{source}{ending}").is_file():
+                return (parent / source).relative_to(top).as_posix()
+    return source
 
 
 def in_users_words(error: FednerError, unpacked: archives.Unpacked) -> FednerError:

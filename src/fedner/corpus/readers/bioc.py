@@ -230,7 +230,7 @@ class _Assembly:
             text,
             tuple(span for span in spans if span is not None),
             self._segments(infons, text),
-            _text(infons[PATIENT_INFON]) if infons.get(PATIENT_INFON) is not None else None,
+            _text(infons[PATIENT_INFON]) if PATIENT_INFON in infons else None,
             _text(infons[SOURCE_INFON]) if SOURCE_INFON in infons else source,
         )
 

@@ -66,7 +66,8 @@ def probe(path: Path) -> Probe | None:
     try:
         record, _ = _DECODER.raw_decode(text)
     except (ValueError, RecursionError):
-        is_line = "\n" in text and not text.startswith("{\n")
+        first, end, _ = text.partition("\n")
+        is_line = bool(end) and not first.rstrip().endswith(("{", "[", ","))
         # A whole line that is no JSON says nothing; a cut one still shows its keys.
         return None if is_line else Probe(None, frozenset(_KEY.findall(text)))
     return Probe(record, frozenset(record))
@@ -76,7 +77,8 @@ def records(path: Path, log: ProblemLog) -> Iterator[tuple[int, dict[str, Any]]]
     """Yield the objects of a file with the line on which each begins; report what is none."""
     beginning = (head(path) or "").lstrip()
     first = beginning.partition("\n")[0].strip()
-    if beginning.startswith("[") or first == "{":
+    # An object over several lines breaks after a bracket or a comma; a line of JSONL never does.
+    if beginning.startswith("[") or first.endswith(("{", "[", ",")):
         yield from _of_text(path, log)
         return
     for line, text in lines(path, log, max_characters=MAX_LINE_CHARACTERS):

@@ -13,7 +13,7 @@ layers (parts of speech, relations, chains) are left out.
 from collections.abc import Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass, field
-from functools import partial
+from functools import cache, partial
 from itertools import islice, pairwise
 from pathlib import Path
 from typing import Any, BinaryIO, NamedTuple, cast
@@ -118,7 +118,13 @@ def _load_types(place: Path | None, cassis: Any, log: ProblemLog) -> Any:
         if not isinstance(found, Fault):
             return found
         xml_files.report(log, place, None, found.found)
-    return cassis.load_dkpro_core_typesystem()
+    return _core_types(cassis)
+
+
+@cache
+def _core_types(cassis: Any) -> Any:
+    found = attempt(cassis.load_dkpro_core_typesystem)
+    return cassis.TypeSystem() if isinstance(found, Fault) else found
 
 
 def _parse(path: Path, parse: Any) -> Any:

@@ -11,7 +11,7 @@ import secrets
 import shutil
 from collections import Counter
 from collections.abc import Iterable
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 
 from fedner.corpus.document import Corpus, Document, Span
 from fedner.corpus.files import MAX_LINE_CHARACTERS
@@ -29,7 +29,7 @@ _LABEL = re.compile(r"[^\s!<#\[-]\S*")
 _MAX_NAME_BYTES = 200
 _MAX_DEPTH = 20
 # What Windows, macOS or Linux would not take, or take for something else.
-_FORBIDDEN = re.compile(r'[\x00-\x1f\x7f\\<>:"|?*]')
+_FORBIDDEN = re.compile(r'[\x00-\x1f\x7f\ud800-\udfff\\<>:"|?*]')
 
 
 def write_brat(path: Path, corpus: Corpus) -> Losses:
@@ -112,8 +112,8 @@ def _named(corpus: Corpus, losses: Counter[str]) -> Iterable[tuple[Document, str
 def _is_name(name: str) -> bool:
     """Whether `name` can be the path of a file that the reader finds again, on any system."""
     parts = name.split("/")
-    if not name or len(parts) > _MAX_DEPTH or str(PurePosixPath(name)) != name:
-        return False
+    if not all(parts) or len(parts) > _MAX_DEPTH:
+        return False  # an empty part would make it absolute
     if any(folder.lower().endswith((".txt", ".ann")) for folder in parts[:-1]):
         return False  # a file of another document may have that name
     return all(
@@ -153,6 +153,8 @@ def _check_text(document: Document) -> None:
 def _write_document(folder: Path, name: str, document: Document) -> set[Path]:
     """Write the two files of a document, and return the folders that hold them."""
     text = folder / f"{name}.txt"
+    if not text.is_relative_to(folder):  # whatever `_is_name` let through
+        raise FednerError(f"the id {document.id!a} leads out of the folder", "Rename the document.")
     text.parent.mkdir(parents=True, exist_ok=True)
     _put(text, document.text)
     lines = [_line(number, span, document.text) for number, span in enumerate(document.spans, 1)]
