@@ -346,3 +346,12 @@ def test_real_glove(data: Path, tmp_path: Path) -> None:
     assert source.store.facts.num_words == 69_856
     assert source.store.facts.is_lowercased
     np.testing.assert_array_equal(vector(source, "The")[:3], np.float32([0.418, 0.24968, -0.41242]))
+
+
+def test_a_number_too_large_beside_bytes_that_are_no_ascii_is_a_problem(tmp_path: Path) -> None:
+    path = tmp_path / "v.txt"
+    path.write_bytes(b"the 1 2 3\nb 1e99 0 0\nc 1 \x80 3\n")
+    with pytest.raises(FednerError) as found:
+        WordVectors.open(path, cache=tmp_path / "cache")
+    assert "v.txt:2" in str(found.value)
+    assert "v.txt:3" in str(found.value)

@@ -23,9 +23,10 @@ def show_json(value: Any) -> None:
 
 def show_error(error: FednerError) -> None:
     """Print an error and its remedy on standard error."""
-    errors.print(Text.assemble(("error: ", "bold red"), error.message))
+    # Never wrapped: a path that is broken into lines cannot be copied.
+    errors.print(Text.assemble(("error: ", "bold red"), error.message), soft_wrap=True)
     if error.hint:
-        errors.print(Text.assemble(("hint: ", "bold yellow"), error.hint))
+        errors.print(Text.assemble(("hint: ", "bold yellow"), error.hint), soft_wrap=True)
 
 
 def table(title: str, columns: Sequence[str], rows: Iterable[Sequence[object]]) -> Table:

@@ -278,8 +278,9 @@ def _parse(numbers: list[bytes], dimension: int) -> NDArray[np.float32]:
         rows = np.full((len(numbers), dimension), np.nan, np.float32)
         for position, text in enumerate(numbers):
             fields = text.split()
-            # A line that has a wrong field stays NaN, which the caller reports with its number.
-            with suppress(ValueError):
+            # A line that has a wrong field stays NaN and a number that is too large becomes
+            # infinite, which the caller reports with the line's number.
+            with suppress(ValueError), np.errstate(over="ignore"):
                 rows[position] = [float(field) for field in fields]
         return rows
 
