@@ -17,6 +17,7 @@ from fedner.errors import FednerError
 from fedner.models.embeddings.sparse_rows import SparseRowsAdam
 
 OptimiserKind = Literal["adam", "sgd"]
+Schedule = Literal["constant", "linear"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,6 +31,9 @@ class OptimiserSettings:
         epsilon: Adam's denominator offset.
         momentum: SGD's momentum.
         weight_decay: L2 penalty added to the gradient.
+        schedule: A rate that stays, or one that falls in a straight line to 0.
+        decay_steps: After how many steps a linear schedule reaches 0. A federation file may leave
+            it out: then it is the length of the run.
     """
 
     kind: OptimiserKind = "adam"
@@ -38,6 +42,23 @@ class OptimiserSettings:
     epsilon: float = 1e-8
     momentum: float = 0.0
     weight_decay: float = 0.0
+    schedule: Schedule = "constant"
+    decay_steps: int | None = None
+
+    def rate_at(self, step: int) -> float:
+        """Return the rate of a step, counted from 0.
+
+        Raises:
+            FednerError: A linear schedule that does not say when it ends.
+        """
+        if self.schedule == "constant":
+            return self.rate
+        if self.decay_steps is None or self.decay_steps < 1:
+            raise FednerError(
+                f"a linear schedule with decay_steps {self.decay_steps}; expected at least 1",
+                "Say after how many steps the rate shall reach 0.",
+            )
+        return self.rate * max(0.0, 1.0 - step / self.decay_steps)
 
 
 @dataclass(slots=True)
@@ -72,11 +93,11 @@ class Optimiser:
         Args:
             weights: The weights, changed in place.
             gradients: The gradients.
-            rate: The learning rate of this step; None takes that of the settings.
+            rate: The learning rate of this step; None takes that of the settings' schedule.
         """
         if not gradients:
             return
-        used = self.settings.rate if rate is None else rate
+        used = self.settings.rate_at(self.steps) if rate is None else rate
         dense = dict(gradients)
         for name in sorted(name for name in gradients if gradients[name].is_sparse):
             if self._steps_rows(name):

@@ -21,10 +21,12 @@ from fedner.federated.checkpoints import (
     drop_after,
     platform_folder,
     read_state,
+    stored_rounds,
     write_state,
 )
 from fedner.federated.messages import Broadcast, Failure
 from fedner.federated.platform import LocalFunction, Platform, PlatformState
+from fedner.federated.private_steps import BudgetSpentError
 from fedner.scoring import Scores
 
 Build = Callable[[str], Platform]
@@ -76,6 +78,8 @@ class Roster:
         try:
             with one_thread():
                 return self.platform(name).answer(self._local, broadcast)
+        except BudgetSpentError as error:
+            return Failure(name, broadcast.round, "budget-spent", error.message)
         except FednerError as error:
             return Failure(name, broadcast.round, "error", error.message)
         except Exception as error:  # noqa: BLE001 - one platform's fault must not end the others
@@ -109,11 +113,14 @@ class Roster:
         for name in self.names:
             spilled = None if name in self._live else self._spilled_state(name)
             state = self.platform(name).state() if spilled is None else spilled
-            write_state(platform_folder(folder, name), round_, state.tensors, state.facts)
+            stored = platform_folder(folder, name)
+            write_state(stored, round_, state.tensors, state.facts)
+            if name in self._live:
+                self._live[name].forget_releases(stored_rounds(stored)[0])
 
     def load(self, round_: int) -> None:
         """Go on from a stored round; 0 is the beginning."""
-        self._live = {}
+        self._let_go()
         self._drop_spill()
         if self.folder is None and not round_:
             return
@@ -131,13 +138,20 @@ class Roster:
 
     def close(self) -> None:
         """Let go of all platforms."""
-        self._live = {}
+        self._let_go()
         self._drop_spill()
+
+    def _let_go(self) -> None:
+        for platform in self._live.values():
+            platform.close()
+        self._live = {}
 
     def _make_room(self) -> None:
         while self.max_live is not None and len(self._live) >= self.max_live:
             name = next(iter(self._live))
-            self._spill_state(name, self._live.pop(name).state())
+            gone = self._live.pop(name)
+            self._spill_state(name, gone.state())
+            gone.close()
 
     def _spill_state(self, name: str, state: PlatformState) -> None:
         """Put a state aside; a crash may lose it, since checkpoints are what runs resume from."""

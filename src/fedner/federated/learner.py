@@ -4,7 +4,7 @@ Algorithms know nothing of taggers: they work on named tensors through `Learner`
 model of three numbers can take a tagger's place in a test.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
@@ -13,8 +13,12 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from fedner.errors import FednerError
 from fedner.models.features import Batch, EncodedCorpus, collate
 from fedner.models.tagger import Tagger
+from fedner.privacy.dpsgd import Loss, clipped_draw
+from fedner.privacy.noise import Clipped
+from fedner.privacy.sampling import Draw
 from fedner.scoring import Scores, score
 from fedner.training import Evaluation, trainable
 
@@ -40,6 +44,19 @@ class Learner(Protocol):
 
         Args:
             sentences: Indices of sentences.
+            seed: Of the step's dropout.
+        """
+
+    def clipped(
+        self, draw: Draw, clip: float, names: Collection[str], loss: Loss, seed: int
+    ) -> Clipped:
+        """Return the sum of clipped per-unit gradients of a draw.
+
+        Args:
+            draw: The sentences and their units.
+            clip: The largest norm of a unit's gradient, over all of `names` together.
+            names: The weights that are trained.
+            loss: A sentence's loss as the sum or the mean over its tokens.
             seed: Of the step's dropout.
         """
 
@@ -96,6 +113,30 @@ class TaggerLearner:
         # A word table's gradient holds the rows of the batch alone: sums want all of them.
         dense = (each.to_dense() if each.is_sparse else each for each in computed)
         return loss.detach(), dict(zip(weights, dense, strict=True))
+
+    def clipped(
+        self, draw: Draw, clip: float, names: Collection[str], loss: Loss, seed: int
+    ) -> Clipped:
+        """Return the sum of clipped per-unit gradients of a draw, in micro-batches of whole units.
+
+        Raises:
+            FednerError: If the loss is not that of the gold tags.
+        """
+        if self.losses is not gold_losses:
+            raise FednerError(
+                "per-unit gradients of a loss with open types; expected that of the gold tags",
+                'Take unannotated = "outside", or share less than the tags.',
+            )
+        self.tagger.train()
+        torch.manual_seed(seed)  # dropout draws from nothing else
+        held = [weight for name, weight in self.weights().items() if name not in names]
+        try:
+            for weight in held:
+                weight.requires_grad_(False)
+            return clipped_draw(self.tagger, self.corpus, draw, clip, loss=loss)[0]
+        finally:
+            for weight in held:
+                weight.requires_grad_(True)
 
     def scores(self) -> Scores | None:
         """Return the scores over the types that the platform annotates."""

@@ -5,8 +5,10 @@ the platform: private weights, their optimiser, the cursor in the data, the algo
 """
 
 import json
+import math
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field
+from functools import partial
 from typing import Any, Literal, NamedTuple
 
 import torch
@@ -15,6 +17,8 @@ from torch import Tensor
 from fedner.errors import FednerError
 from fedner.federated.learner import Learner
 from fedner.federated.messages import Broadcast, Update, nothing_shared
+from fedner.federated.private_steps import PrivateSteps
+from fedner.federated.releases import released
 from fedner.federated.sampling import Cursor, Sampler
 from fedner.models.partition import Partition
 from fedner.optimisers import Optimiser, OptimiserSettings
@@ -32,6 +36,7 @@ class LocalSettings:
     Attributes:
         optimiser: Steps the private weights.
         clip: The largest norm of a step's whole gradient, shared and private together, or None.
+            Private steps are clipped by their own rule, unit by unit.
         reports_loss: Whether the training loss may leave the platform.
         rounds_per_slice: Rounds spent on each slice of an incremental schedule.
     """
@@ -46,7 +51,7 @@ class Gradient(NamedTuple):
     """The gradient of one step, cut where the partition cuts.
 
     Attributes:
-        loss: The loss, still on its device.
+        loss: The loss, still on its device; not a number for private steps, which do not tell it.
         shared: Of the weights that travel.
         private: Of the weights that do not.
     """
@@ -96,7 +101,9 @@ class Platform:
         sampler: Draws its batches.
         optimiser: Steps its private weights.
         memory: What the algorithm keeps here between rounds, as control variates.
+        privacy: Draws, clips and noises the steps; None without differential privacy.
         last_round: The last round that it answered.
+        run: The run of that round, or None.
     """
 
     name: str
@@ -107,7 +114,9 @@ class Platform:
     sampler: Sampler
     optimiser: Optimiser
     memory: dict[str, Tensor] = field(default_factory=dict)
+    privacy: PrivateSteps | None = None
     last_round: int = 0
+    run: str | None = None
     _weights: dict[str, Tensor] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -159,6 +168,8 @@ class Platform:
             step: The step within the round: names the stream of its dropout.
             reading: Whether the loss is the mean or the sum over the batch.
         """
+        if self.privacy is not None and self.privacy.draws_units:
+            return self._private_gradient(self.privacy, broadcast, step, reading)
         sentences = self.sampler.draw(broadcast.batches[self.name])
         path = ("round", broadcast.round, "platform", self.name, "step", step, "dropout")
         loss, gradient = self.learner.gradients(sentences, derive(self.seed, *path))
@@ -169,24 +180,61 @@ class Platform:
             loss, self.partition.shared_state(gradient), self.partition.private_state(gradient)
         )
 
+    def _private_gradient(
+        self, privacy: PrivateSteps, broadcast: Broadcast, step: int, reading: LossReading
+    ) -> Gradient:
+        """Return the gradient of a Poisson draw, clipped by unit and noised."""
+        batch = broadcast.batches[self.name]
+        path = ("round", broadcast.round, "platform", self.name, "step", step)
+        seed = derive(self.seed, *path, "dropout")
+        value = privacy.gradient(self.learner, self.partition, batch, path, seed)
+        if reading == "sum":
+            if privacy.settings.where == "central":
+                raise FednerError(
+                    "loss 'sum' with noise at the server; expected 'mean'",
+                    "The server divides by the joint expected size itself.",
+                )
+            expected = privacy.settings.expected(batch)
+            value = {name: tensor * expected for name, tensor in value.items()}
+        private = {name: value[name] for name in self.partition.private if name in value}
+        unknown = torch.tensor(torch.nan)
+        return Gradient(unknown, self.partition.shared_state(value), private)
+
     def step_private(self, gradient: Gradient) -> None:
         """Step the private weights along their part of a gradient."""
         if gradient.private:
             self.optimiser.step(self._weights, gradient.private)
 
     def steps_of(self, epochs: int, batch: int) -> int:
-        """Return how many batches make `epochs` passes over the current slice."""
-        return epochs * -(-self.sampler.size // batch)
+        """Return how many batches make `epochs` passes over the current slice.
+
+        Under differential privacy by its public size: the true one is not to be told by steps.
+        """
+        size = float(self.sampler.size)
+        if self.privacy is not None and self.privacy.draws_units:
+            size = self.privacy.settings.units_in_slice
+        return epochs * max(1, math.ceil(size / batch))
 
     def answer(self, local: "LocalFunction", broadcast: Broadcast) -> Update:
-        """Work through one round and return what may leave."""
+        """Work through one round and return what may leave.
+
+        Raises:
+            FednerError: If the platform was not chosen, or its ledger refuses the release.
+        """
         if self.name not in broadcast.batches:
             raise FednerError(
                 f"platform {self.name!r} was not chosen for round {broadcast.round}",
                 "Ask only the platforms that the broadcast names.",
             )
+        self.run = broadcast.run
         turn = (broadcast.round - 1) // self.settings.rounds_per_slice
         self.sampler.enter(min(turn, len(self.sampler.pools) - 1))
+        if self.privacy is None:
+            return self._work(local, broadcast)
+        self.privacy.begin(turn)
+        return released(self, self.privacy, broadcast, partial(self._work, local, broadcast))
+
+    def _work(self, local: "LocalFunction", broadcast: Broadcast) -> Update:
         self.load_shared(broadcast.shared)
         done = local(self, broadcast)
         self.last_round = broadcast.round
@@ -196,10 +244,37 @@ class Platform:
                 "expected exactly the shared weights",
                 "An algorithm's local part must return one tensor for each shared weight.",
             )
+        if self.privacy is not None:
+            return self._protected(self.privacy, done, broadcast)
         loss = None
         if self.settings.reports_loss:
             loss = float(torch.stack(done.losses).mean())
         return Update(self.name, broadcast.round, done.tensors, done.extra, loss)
+
+    def _protected(self, privacy: PrivateSteps, done: Contribution, broadcast: Broadcast) -> Update:
+        """Return the update of private steps: without loss and, of unit platform, noised whole."""
+        tensors = done.tensors
+        if not privacy.draws_units:
+            if done.extra:
+                raise FednerError(
+                    f"platform {self.name!r}: unit 'platform' protects one update, but the "
+                    "algorithm sends extra tensors beside it",
+                    "Take another algorithm, or a smaller unit.",
+                )
+            path = ("round", broadcast.round, "platform", self.name, "update")
+            tensors = privacy.whole_update(tensors, path)
+        return Update(self.name, broadcast.round, tensors, done.extra)
+
+    def forget_releases(self, round_: int) -> None:
+        """Drop the stored bytes of releases up to a round that nobody can resume before."""
+        privacy = self.privacy
+        if privacy is not None and privacy.ledger is not None and self.run is not None:
+            privacy.ledger.forget_payloads(self.run, round_ + 1)
+
+    def close(self) -> None:
+        """Let go of the ledger, so that others may open it."""
+        if self.privacy is not None and self.privacy.ledger is not None:
+            self.privacy.ledger.close()
 
     def state(self) -> PlatformState:
         """Return a copy of all that must survive a restart."""
@@ -260,6 +335,7 @@ def platform(
     settings: LocalSettings | None = None,
     *,
     pools: "tuple[Any, ...] | None" = None,
+    privacy: PrivateSteps | None = None,
 ) -> Platform:
     """Return a platform at its beginning.
 
@@ -271,7 +347,9 @@ def platform(
         settings: How it computes.
         pools: The slices of an incremental schedule (`sampling.slice_indices`); None for all
             sentences at once.
+        privacy: Its private steps; None without differential privacy.
     """
     chosen = LocalSettings() if settings is None else settings
     sampler = Sampler((learner.drawable(),) if pools is None else pools, seed, name)
-    return Platform(name, learner, partition, chosen, seed, sampler, Optimiser(chosen.optimiser))
+    optimiser = Optimiser(chosen.optimiser)
+    return Platform(name, learner, partition, chosen, seed, sampler, optimiser, privacy=privacy)

@@ -28,6 +28,7 @@ class RoundRecord:
         refusals: Updates that were not taken: platform, code, message.
         failures: Platforms that did not answer: platform, code, message.
         scores: The scores of each platform (`Scores.as_dict`), in rounds that were evaluated.
+        events: What each platform's release cost, taken or refused, under differential privacy.
     """
 
     round: int
@@ -40,6 +41,7 @@ class RoundRecord:
     refusals: tuple[Mapping[str, str], ...] = ()
     failures: tuple[Mapping[str, str], ...] = ()
     scores: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    events: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
 
     def line(self) -> bytes:
         """Return the record as one line of JSON."""

@@ -8,7 +8,7 @@ where it is time. Platforms store their private parts before the server stores i
 import time
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import closing
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -33,8 +33,10 @@ from fedner.federated.messages import Broadcast, payload_bytes
 from fedner.federated.participation import Participation, check_participation, choose
 from fedner.federated.record import RecordFile, RoundRecord
 from fedner.federated.screening import NormRule, OnRefusal, Screen
+from fedner.federated.server_noise import ServerNoise
 from fedner.federated.server_state import restore_server, store_server
 from fedner.federated.sizes import batch_sizes, check_sizes
+from fedner.privacy.ledger_chain import LedgerMark
 from fedner.tensors import SharedState
 
 RECORD = "rounds.jsonl"
@@ -56,6 +58,8 @@ class RunSettings:
         on_refusal: Whether a refused update ends the run.
         evaluate_every: Score all platforms after this many rounds, and after the last; 0 for never.
         checkpoint_every: Store all states after this many rounds, and after the last; 0 for never.
+        noise: The server's noise on the sum of clipped updates, which then takes the place of
+            `rule`; None where platforms add their own, or there is none.
     """
 
     run: str
@@ -68,6 +72,7 @@ class RunSettings:
     on_refusal: OnRefusal = "continue"
     evaluate_every: int = 0
     checkpoint_every: int = 0
+    noise: ServerNoise | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,6 +142,7 @@ def run(
             to be resumed, too few platforms answered, or an update was refused and that stops.
     """
     _check(settings, engine, folder)
+    _check_noise(algorithm, settings.noise)
     if folder is None:
         state = _State(0, algorithm.init(initial), _screen(settings), [])
         return _rounds(algorithm, engine, settings, seed, state, None, on_round)
@@ -190,6 +196,20 @@ def _check(settings: RunSettings, engine: Engine, folder: Path | None) -> None:
         raise FednerError("checkpoints need a folder", "Name one, or set checkpoint_every to 0.")
 
 
+def _check_noise(algorithm: Algorithm, noise: ServerNoise | None) -> None:
+    """Raise unless the server's noise covers what this algorithm's platforms send."""
+    if noise is None:
+        return
+    expected = ("gradients", "differences") if noise.is_whole else ("gradients",)
+    if algorithm.sends not in expected:
+        raise FednerError(
+            f"noise at the server with algorithm {algorithm.name!r}, whose updates are "
+            f"{algorithm.sends}; expected {' or '.join(expected)}",
+            "Take fedner with one local step (FedAvg of one plain SGD step is fedner with an SGD "
+            "server), unit 'platform', or noise at the platforms.",
+        )
+
+
 def _screen(settings: RunSettings) -> Screen:
     return Screen(settings.norms, settings.on_refusal)
 
@@ -216,6 +236,8 @@ def _begin(
     if state.round:
         state.server, facts = restore_server(place.server, state.round, state.server)
         state.screen.norms = [float(norm) for norm in facts["norms"]]
+        marks = facts.get("marks", {})
+        state.screen.marks = {name: LedgerMark(**mark) for name, mark in marks.items()}
     drop_after(place.server, state.round)
     state.records = place.record.keep_until(state.round)
     return state
@@ -254,10 +276,13 @@ def _combine(
     weights = {
         name: float(size) if algorithm.weighting == "size" else 1.0 for name, size in sizes.items()
     }
+    rule, noise = settings.rule, settings.noise
+    if noise is not None:
+        rule, weights = noise.rule(broadcast.round), noise.divisors(broadcast.batches, sizes)
     joint = sum(broadcast.batches.values())
     quorum = settings.participation.quorum
     try:
-        combined = combine(screen.sound(replies, broadcast), weights, settings.rule, joint)
+        combined = combine(screen.sound(replies, broadcast), weights, rule, joint)
     except FednerError:
         if screen.accepted or not (screen.failures or screen.refusals):
             raise
@@ -298,7 +323,8 @@ def _record(
         seconds=0.0,
         loss=total / weight if losses else None,
         losses=losses,
-        norms={name: each.norm for name, each in accepted.items()},
+        # What the server noises came without noise: not even its norms are for the record.
+        norms={} if settings.noise else {name: each.norm for name, each in accepted.items()},
         bytes_up={name: each.num_bytes for name, each in accepted.items()},
         bytes_down=dict.fromkeys(broadcast.batches, payload_bytes(broadcast)),
         refusals=tuple(each._asdict() for each in screen.refusals),
@@ -307,6 +333,7 @@ def _record(
             for each in screen.failures
         ),
         scores=scores,
+        events=dict(screen.events),
     )
 
 
@@ -314,5 +341,6 @@ def _store(engine: Engine, settings: RunSettings, state: _State, place: _Place) 
     """Store a round: record, then every platform's private part, then the server's."""
     place.record.sync()
     engine.save(state.round)
-    facts = {"run": settings.run, "norms": state.screen.norms}
+    marks = {name: asdict(mark) for name, mark in state.screen.marks.items()}
+    facts = {"run": settings.run, "norms": state.screen.norms, "marks": marks}
     store_server(place.server, state.round, state.server, facts)

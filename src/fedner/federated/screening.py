@@ -7,19 +7,22 @@ be held against: up to `FIRST_TOGETHER` of them are judged together, by their ow
 """
 
 import math
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from itertools import chain, islice
 from statistics import median
-from typing import Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 from fedner.errors import FednerError
 from fedner.federated.aggregate import Reply, shared_norm
 from fedner.federated.messages import Broadcast, Failure, Update, payload_bytes
+from fedner.federated.releases import RELEASE, mark_of
+from fedner.privacy.ledger import check_mark
+from fedner.privacy.ledger_chain import LedgerMark
 from fedner.tensors import SharedState
 
 OnRefusal = Literal["continue", "stop"]
-Code = Literal["platform", "round", "names", "shape", "dtype", "not-finite", "norm"]
+Code = Literal["platform", "round", "names", "shape", "dtype", "not-finite", "norm", "ledger"]
 
 FIRST_TOGETHER = 8
 _ENOUGH = 3  # a median of fewer norms says nothing about the next
@@ -78,6 +81,8 @@ class Screen:
         refusals: Those of the current round.
         failures: Those of the current round.
         accepted: What was let through in the current round, by platform.
+        events: What the releases of the current round cost, refused ones included.
+        marks: Where each platform's ledger stood last: part of the server's checkpoint.
     """
 
     rule: NormRule
@@ -86,6 +91,8 @@ class Screen:
     refusals: list[Refusal] = field(default_factory=list)
     failures: list[Failure] = field(default_factory=list)
     accepted: dict[str, Accepted] = field(default_factory=dict)
+    events: dict[str, Mapping[str, Any]] = field(default_factory=dict)
+    marks: dict[str, LedgerMark] = field(default_factory=dict)
 
     def sound(self, replies: Iterable[Reply], broadcast: Broadcast) -> Iterator[Update]:
         """Yield the sound updates among replies, which come in canonical order.
@@ -93,7 +100,7 @@ class Screen:
         Raises:
             FednerError: On the first refusal, where the rule is to stop.
         """
-        self.refusals, self.failures, self.accepted = [], [], {}
+        self.refusals, self.failures, self.accepted, self.events = [], [], {}, {}
         formed = self._formed(replies, broadcast)
         past = self.norms
         if len(past) < _ENOUGH:
@@ -123,6 +130,7 @@ class Screen:
             if problem is None and reply.platform in seen:
                 problem = ("platform", "it answered twice")
             seen.add(reply.platform)
+            problem = problem or self._unlike_its_ledger(reply)
             if problem is not None:
                 self._refuse(reply.platform, *problem)
                 continue
@@ -131,6 +139,20 @@ class Screen:
                 yield reply, norm
             else:
                 self._refuse(reply.platform, "not-finite", "it has numbers that are not finite")
+
+    def _unlike_its_ledger(self, update: Update) -> tuple[Code, str] | None:
+        """Note what a release cost; return what is wrong with the ledger behind it, or None."""
+        if update.event is None:
+            return None
+        self.events[update.platform] = update.event.get(RELEASE, {})
+        try:
+            mark = mark_of(update)
+            if mark is not None:
+                check_mark(update.platform, self.marks.get(update.platform), mark)
+                self.marks[update.platform] = mark
+        except FednerError as error:
+            return "ledger", error.message
+        return None
 
     def _limit(self, past: list[float]) -> float:
         limit = math.inf if self.rule.bound is None else self.rule.bound

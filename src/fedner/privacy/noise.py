@@ -23,7 +23,7 @@ part in a million, Casacuberta et al. 2022); and the time a step takes is not hi
 
 import math
 import os
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -42,8 +42,8 @@ _BLOCK = 1 << 20
 class Clipped:
     """A sum of contributions, one per unit, each of norm at most `bound` over all tensors together.
 
-    Only clipping functions make one (`clip`, `sum_of_disjoint`, and `dpsgd` for per-unit
-    gradients); a test reads the source to see to it.
+    Only clipping functions make one (`clip`, `sum_of_disjoint`, `part_of`, `received_sum`, and
+    `dpsgd` for per-unit gradients); a test reads the source to see to it.
 
     Attributes:
         value: The sum, as named tensors.
@@ -111,6 +111,26 @@ def sum_of_disjoint(parts: Sequence[Clipped]) -> Clipped:
         for name, tensor in part.value.items():
             total[name].add_(tensor)
     return Clipped(total, bounds[0])
+
+
+def part_of(clipped: Clipped, names: Iterable[str]) -> Clipped:
+    """Return some of the tensors of a clipped sum: a part of a vector has no larger norm.
+
+    If the parts of one sum are noised independently with the same multiplier and bound, that is one
+    release of the whole sum: each coordinate of the joint vector has its noise.
+    """
+    return Clipped({name: clipped.value[name] for name in names}, clipped.bound)
+
+
+def received_sum(state: State, bound: float) -> Clipped:
+    """Return a sum that came from another machine, whose units that machine clipped at `bound`.
+
+    Guarantee:
+        None beyond the sender's word: nobody can see in a sum how its terms were clipped. A sender
+        that does not clip gives up the protection of its own units, and of nobody else's.
+    """
+    _require_bound(bound)
+    return Clipped(dict(state), bound)
 
 
 def gaussian(clipped: Clipped, multiplier: float, source: Source) -> Noised:

@@ -19,6 +19,7 @@ from fedner.tensors import SharedState, map_shared
 
 Batching = Literal["joint", "each"]
 Weighting = Literal["size", "equal"]
+Sent = Literal["gradients", "differences", "weights"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +52,7 @@ class Algorithm:
         batching: "joint": platforms share a batch of N sentences by their public sizes. "each":
             every platform draws batches of N.
         weighting: Whether updates weigh by public size, or all the same.
+        sends: What an update is: the mean of gradients, a difference of weights, or weights.
     """
 
     name: str
@@ -59,6 +61,7 @@ class Algorithm:
     advance: Callable[[Server, Combined], Server]
     batching: Batching = "each"
     weighting: Weighting = "size"
+    sends: Sent = "differences"
 
 
 def copied(state: SharedState) -> SharedState:

@@ -87,6 +87,7 @@ def fedavg(settings: FedAvgSettings | None = None) -> Algorithm:
         partial(_local, chosen),
         partial(_advance, chosen),
         weighting=chosen.weighting,
+        sends="differences" if chosen.sends == "delta" else "weights",
     )
 
 

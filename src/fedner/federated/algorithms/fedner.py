@@ -58,6 +58,7 @@ def fedner(settings: FednerSettings | None = None) -> Algorithm:
         partial(_local, chosen),
         partial(_advance, chosen),
         batching="joint",
+        sends="gradients",
     )
 
 

@@ -1,0 +1,315 @@
+"""Differential privacy of a platform's steps: draw, clip, noise; what leaves is accounted for.
+
+DP-SGD (Abadi et al. 2016) inside every algorithm: `Platform.gradient` is the one place where an
+algorithm gets a step's gradient, so that with noise there everything after it (steps, means,
+differences of weights, control variates, moments) is post-processing of noised values.
+
+What is protected is the *joint* gradient. A shared gradient depends on the private weights, and
+those were stepped on the same data. So of every unit the shared and the private gradient are
+clipped together, both are noised, and the private optimiser sees the noised part alone ("joint").
+Also valid: the private part is frozen while updates leave ("frozen"). Not valid is noise on the
+shared part only ("clear"): removing one unit changes the private weights and through them the
+shared gradient of every other unit, so that no clipping of single units bounds the change.
+
+Where noise is added. Local: by the platform itself; nobody else is trusted. Central: the platform
+sends a clipped sum and the server adds the noise once to the sum over all platforms
+(`server_noise`). Then the server is trusted with every platform's clipped sums, and the channel to
+it must be safe. The private part stays at home in both; its noise is always the platform's own.
+
+Unit "platform": the whole update of a round is clipped and noised, whatever led to it. Local, this
+is strict local differential privacy: any two data sets of the platform are neighbours. Central, it
+is the presence of the platform in the sum that is protected.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Literal
+
+from torch import Tensor
+
+from fedner.corpus.sentence import Sentence
+from fedner.errors import FednerError
+from fedner.federated.learner import Learner
+from fedner.models.partition import Partition
+from fedner.models.tagger import Tagger
+from fedner.privacy.dpsgd import Loss
+from fedner.privacy.entropy import Source, SystemEntropy
+from fedner.privacy.events import GaussianRelease, Slice, Unit
+from fedner.privacy.ledger import Ledger
+from fedner.privacy.noise import clip, divide, gaussian, part_of
+from fedner.privacy.sampling import (
+    SampledUnit,
+    Units,
+    draw_sentences,
+    expected_size,
+    sampling_probability,
+    slice_of,
+    units_of,
+)
+from fedner.seeds import PathPart
+from fedner.tensors import SharedState
+
+Where = Literal["local", "central"]
+PrivatePart = Literal["joint", "frozen", "clear"]
+
+WHY_NOT_CLEAR = (
+    "removing one unit changes the private weights and through them the shared gradient of every "
+    "other unit, so that noise on the shared part alone proves nothing"
+)
+
+
+class BudgetSpentError(FednerError):
+    """A release that the platform's own ledger refuses."""
+
+
+@dataclass(frozen=True, slots=True)
+class PlatformPrivacy:
+    """How a platform's releases are protected: public facts, the same for whoever asks.
+
+    Attributes:
+        clip: The largest norm of a unit's gradient, shared and private together; of the whole
+            update where the unit is the platform.
+        noise: Standard deviation of the noise over the clip.
+        public_units: The declared number of units, n_i.
+        unit: Whose presence is protected.
+        where: Who adds the noise of the shared part.
+        private_part: What becomes of the private part; see the top of this file.
+        loss: A sentence's loss as the sum or the mean over its tokens.
+        max_sentences: How many sentences of a unit take part in a step at most.
+        num_slices: Slices of an incremental schedule, disjoint by unit.
+        source: Where sample and noise come from: the operating system, or a seed in a simulation.
+        still_rows: Rows of tables that are never trained (padding), where noise has no business.
+    """
+
+    clip: float
+    noise: float
+    public_units: int
+    unit: Unit = "sentence"
+    where: Where = "local"
+    private_part: PrivatePart = "joint"
+    loss: Loss = "sum"
+    max_sentences: int | None = None
+    num_slices: int = 1
+    source: Source = field(default_factory=SystemEntropy)
+    still_rows: Mapping[str, int] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        if self.private_part == "clear":
+            raise FednerError(
+                f"private part 'clear' is refused: {WHY_NOT_CLEAR}",
+                "Take 'joint', or 'frozen' and train the private part after the last update.",
+            )
+        if self.num_slices < 1 or (self.unit == "platform" and self.num_slices > 1):
+            raise FednerError(
+                f"found {self.num_slices} slices with unit {self.unit}; expected 1 slice of unit "
+                "platform, or at least 1 of a smaller unit",
+                "A platform lies in every slice of its data.",
+            )
+        self.event(1, 1)  # the event knows which numbers make sense
+
+    @property
+    def units_in_slice(self) -> float:
+        """The public number of units in a slice, on average."""
+        return self.public_units / self.num_slices
+
+    @property
+    def slicing(self) -> str:
+        """The name of the way of cutting; equal names cut equally, in every run."""
+        return f"{self.num_slices} slices by {self.unit}"
+
+    def probability(self, batch: int) -> float:
+        """Return how likely each unit of the slice takes part in a step."""
+        if self.unit == "platform":
+            return 1.0
+        return sampling_probability(batch * self.num_slices, self.public_units)
+
+    def expected(self, batch: int) -> float:
+        """Return what a step's sum is divided by."""
+        return expected_size(self.probability(batch), self.public_units) / self.num_slices
+
+    def event(self, batch: int, steps: int, turn: int = 0) -> GaussianRelease:
+        """Return what the accountant is told of the steps of a round.
+
+        Args:
+            batch: The expected number of units in a step.
+            steps: How many.
+            turn: The slice.
+        """
+        is_whole = self.unit == "platform"
+        return GaussianRelease(
+            noise_multiplier=self.noise,
+            sampling_probability=self.probability(batch),
+            unit=self.unit,
+            clip=self.clip,
+            public_units=1 if is_whole else self.public_units,
+            steps=1 if is_whole else steps,
+            adjacency="replace_one" if is_whole and self.where == "local" else "add_or_remove_one",
+            slice=Slice(self.slicing, str(turn)) if self.num_slices > 1 else None,
+            max_sentences=None if is_whole else self.max_sentences,
+            is_simulation=self.source.is_simulation,
+        )
+
+
+@dataclass(slots=True)
+class PrivateSteps:
+    """The private steps of one platform at work.
+
+    Attributes:
+        settings: How they are protected.
+        pools: The units of each slice; none where the unit is the platform.
+        ledger: The platform's book of releases; None in a simulation without a budget.
+        turn: The slice of the current round.
+        taken: Steps taken in the current round.
+    """
+
+    settings: PlatformPrivacy
+    pools: Sequence[Units] = ()
+    ledger: Ledger | None = None
+    turn: int = 0
+    taken: int = 0
+
+    def __post_init__(self) -> None:
+        expected = 0 if self.settings.unit == "platform" else self.settings.num_slices
+        if len(self.pools) != expected:
+            raise FednerError(
+                f"found {len(self.pools)} pools of units; expected {expected}",
+                "Make them with `sliced_units`.",
+            )
+
+    @property
+    def draws_units(self) -> bool:
+        """Whether steps are drawn, clipped and noised unit by unit."""
+        return self.settings.unit != "platform"
+
+    def begin(self, turn: int) -> None:
+        """Begin a round in a slice."""
+        self.turn = min(turn, self.settings.num_slices - 1)
+        self.taken = 0
+
+    def event(self, batch: int) -> GaussianRelease:
+        """Return what this round has cost so far."""
+        return self.settings.event(batch, max(1, self.taken), self.turn)
+
+    def require(self, batch: int) -> None:
+        """Raise unless the ledger would take the release of what this round comes to.
+
+        Raises:
+            BudgetSpentError: If it would not.
+        """
+        if self.ledger is None:
+            return
+        try:
+            self.ledger.require(self.event(batch))
+        except FednerError as error:
+            raise BudgetSpentError(error.message, error.hint) from error
+
+    def gradient(
+        self,
+        learner: Learner,
+        partition: Partition,
+        batch: int,
+        path: Sequence[PathPart],
+        dropout_seed: int,
+    ) -> dict[str, Tensor]:
+        """Return the noised mean gradient of one step, or for the server its clipped shared sum.
+
+        Guarantee:
+            One step of the Poisson-subsampled Gaussian mechanism over the joint gradient; with
+            noise at the server, once the server has noised the shared sum.
+
+        Edge cases:
+            An empty draw is released like any other: noise alone.
+
+        Args:
+            learner: The platform's model and data.
+            partition: Which weights travel.
+            batch: The expected number of units.
+            path: Names the step, for simulations.
+            dropout_seed: Of the step's dropout.
+        """
+        settings = self.settings
+        self.taken += 1
+        self._require_one_step()
+        self.require(batch)
+        source = settings.source.at(*path)
+        names = partition.shared if settings.private_part == "frozen" else tuple(learner.weights())
+        draw = draw_sentences(
+            self.pools[self.turn],
+            settings.probability(batch),
+            source,
+            max_sentences=settings.max_sentences,
+        )
+        clipped = learner.clipped(draw, settings.clip, names, settings.loss, dropout_seed)
+        own = names
+        value: dict[str, Tensor] = {}
+        if settings.where == "central":
+            own = tuple(name for name in names if name in partition.private)
+            value.update(part_of(clipped, partition.shared).value)
+        noised = gaussian(part_of(clipped, own), settings.noise, source)
+        value.update(divide(noised, settings.expected(batch)).value)
+        return without_rows(value, settings.still_rows)
+
+    def whole_update(self, tensors: SharedState, path: Sequence[PathPart]) -> SharedState:
+        """Return the update of a round, clipped as a whole and, locally, noised."""
+        clipped = clip(tensors, self.settings.clip)
+        if self.settings.where == "central":
+            return SharedState(dict(clipped.value))
+        noised = gaussian(clipped, self.settings.noise, self.settings.source.at(*path))
+        return SharedState(without_rows(noised.value, self.settings.still_rows))
+
+    def _require_one_step(self) -> None:
+        if self.taken > 1 and self.settings.where == "central":
+            raise FednerError(
+                "noise at the server, but more than one step in a round: the second one would "
+                "stand on shared weights that nobody noised",
+                "Take one local step (fedner with local_steps = 1), noise where = 'local', or "
+                "unit = 'platform'.",
+            )
+
+
+def without_rows(state: Mapping[str, Tensor], rows: Mapping[str, int]) -> dict[str, Tensor]:
+    """Return a noised state with zeros in the rows that are never trained: post-processing."""
+    result = dict(state)
+    for name, row in rows.items():
+        if name in result:
+            result[name][row].zero_()
+    return result
+
+
+def padding_rows(tagger: Tagger) -> dict[str, int]:
+    """Return the row of each trained table that stands for padding and stays zero."""
+    from fedner.models.embeddings.characters import PADDING
+    from fedner.models.embeddings.words import PADDING_ROW
+
+    known = {
+        "embeddings.words.weight": PADDING_ROW,
+        "embeddings.characters.embedding.weight": PADDING,
+    }
+    trained = {name for name, each in tagger.named_parameters() if each.requires_grad}
+    return {name: row for name, row in known.items() if name in trained}
+
+
+def sliced_units(
+    sentences: Sequence[Sentence], unit: SampledUnit, settings: PlatformPrivacy
+) -> tuple[Units, ...]:
+    """Return the units of each slice; each unit's slice follows from the unit alone.
+
+    Raises:
+        FednerError: If a sentence does not say to which document or patient it belongs.
+    """
+    every = units_of(sentences, unit)
+    if settings.num_slices == 1:
+        return (every,)
+    parts: list[list[tuple[int, ...]]] = [[] for _ in range(settings.num_slices)]
+    for members in every.members:
+        key = _unit_key(sentences[members[0]], unit)
+        parts[slice_of(key, settings.num_slices, settings.slicing)].append(members)
+    return tuple(Units(unit, tuple(part)) for part in parts)
+
+
+def _unit_key(sentence: Sentence, unit: SampledUnit) -> str:
+    if unit == "patient":
+        return str(sentence.patient)
+    if unit == "document":
+        return sentence.document
+    return "\0".join((sentence.document, str(sentence.index), *sentence.tokens))

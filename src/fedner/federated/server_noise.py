@@ -1,0 +1,97 @@
+"""Noise at the server: added once, to the sum of what the platforms clipped.
+
+The trusted server of the 2021 paper (Jana and Biemann). Platforms send clipped sums without noise;
+the server adds N(0, (multiplier * clip)^2) to their sum and divides by the joint expected size. A
+unit lies on one platform, so it moves the sum by at most the clip.
+
+Who must be trusted: the server, with every platform's clipped sums, and the channel to it. Whoever
+sees only the broadcasts sees noised values. A platform that does not clip harms its own units only.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import partial
+
+from fedner.federated.aggregate import Rule, WeightedMean
+from fedner.federated.private_steps import without_rows
+from fedner.privacy.entropy import Source, SystemEntropy
+from fedner.privacy.noise import Clipped, clip, divide, gaussian, received_sum, sum_of_disjoint
+from fedner.tensors import SharedState, map_shared
+
+
+@dataclass(frozen=True, slots=True)
+class ServerNoise:
+    """How the server noises the sum of a round.
+
+    Attributes:
+        clip: What the platforms clipped at.
+        multiplier: Standard deviation of the noise over the clip.
+        is_whole: Whether the unit is the platform: then the server clips every update itself.
+        num_slices: Slices of an incremental schedule.
+        source: Where the noise comes from.
+        still_rows: Rows of tables that are never trained.
+    """
+
+    clip: float
+    multiplier: float
+    is_whole: bool = False
+    num_slices: int = 1
+    source: Source = field(default_factory=SystemEntropy)
+    still_rows: Mapping[str, int] = field(default_factory=dict)
+
+    def rule(self, round_: int) -> Rule:
+        """Return the rule that aggregates the clipped sums of a round."""
+        return partial(NoisedSum, self, round_)
+
+    def divisors(
+        self, batches: Mapping[str, int], public_sizes: Mapping[str, int]
+    ) -> dict[str, float]:
+        """Return the expected size of every platform's sum; together they are what is divided by.
+
+        Args:
+            batches: The expected units of each chosen platform.
+            public_sizes: The declared units of all.
+        """
+        if self.is_whole:
+            return dict.fromkeys(public_sizes, 1.0)
+        return {
+            name: min(float(batches.get(name, 1)), size / self.num_slices)
+            for name, size in public_sizes.items()
+        }
+
+
+@dataclass(slots=True)
+class NoisedSum:
+    """The sum of clipped sums plus noise, over the sum of the weights: a `Fold`.
+
+    Attributes:
+        noise: How it is noised.
+        round: Names the noise of a simulation.
+    """
+
+    noise: ServerNoise
+    round: int
+    _total: Clipped | None = None
+    _like: SharedState = field(default_factory=lambda: SharedState({}))
+    _expected: float = 0.0
+
+    def add(self, state: SharedState, weight: float) -> None:
+        """Add one platform's clipped sum, whose expected size is `weight`."""
+        own = map_shared(lambda tensor: tensor.double(), state)
+        bound = self.noise.clip
+        part = clip(own, bound) if self.noise.is_whole else received_sum(own, bound)
+        if self._total is None:
+            self._like = map_shared(lambda tensor: tensor.new_empty(0), state)
+            self._total = part
+        else:
+            self._total = sum_of_disjoint([self._total, part])
+        self._expected += weight
+
+    def result(self) -> SharedState:
+        """Return the noised mean."""
+        if self._total is None:
+            return WeightedMean().result()  # raises: there is nothing to aggregate
+        source = self.noise.source.at("server", "round", self.round)
+        noised = divide(gaussian(self._total, self.noise.multiplier, source), self._expected)
+        value = without_rows(noised.value, self.noise.still_rows)
+        return map_shared(lambda like, total: total.to(like.dtype), self._like, SharedState(value))
