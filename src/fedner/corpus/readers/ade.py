@@ -172,7 +172,8 @@ def _rows(file: Path, label: str, log: ProblemLog) -> Iterator[tuple[str, str, R
             log.report(problem)
             continue
         pubmed_id, sentence, first, *first_range, drug, drug_begin, drug_end = columns
-        numbers = [*first_range, drug_begin, drug_end]
+        # Python strips separators such as U+001D that its `int` would refuse.
+        numbers = [value.strip() for value in (*first_range, drug_begin, drug_end)]
         wrong = [value for value in (pubmed_id, *numbers) if not _NUMBER.fullmatch(value.strip())]
         if wrong:
             problem = Problem(
