@@ -4,7 +4,7 @@ Loss of a sentence: (w . x - y)^2 / 2 with w = (shared.a, shared.b, private.c). 
 platform has x = inputs[s] and y = targets[s].
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 import numpy as np
 import torch
@@ -12,8 +12,12 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from fedner.federated.platform import LocalSettings, Platform, platform
+from fedner.federated.private_steps import PrivateSteps
 from fedner.models.partition import Partition, partition
 from fedner.optimisers import OptimiserSettings
+from fedner.privacy.noise import Clipped, sum_of_disjoint
+from fedner.privacy.noise import clip as clip_state
+from fedner.privacy.sampling import Draw
 from fedner.scoring import Counts, Scores
 from fedner.tensors import SharedState
 
@@ -50,6 +54,19 @@ class LinearLearner:
         gradient = (error[:, None] * x).mean(dim=0)
         return (error**2 / 2).mean(), {name: gradient[i : i + 1] for i, name in enumerate(order)}
 
+    def clipped(
+        self, draw: Draw, clip: float, names: Collection[str], loss: str, seed: int
+    ) -> Clipped:
+        """The slow loop over units: each unit's summed gradient over `names`, clipped whole."""
+        del loss, seed
+        parts = [clip_state({name: torch.zeros(1) for name in names}, clip)]
+        for unit in range(draw.num_units):
+            own = [s for s, u in zip(draw.sentences, draw.units_B, strict=True) if u == unit]
+            _, gradient = self.gradients(np.asarray(own), 0)
+            summed = {name: gradient[name] * len(own) for name in names}
+            parts.append(clip_state(summed, clip))
+        return sum_of_disjoint(parts)
+
     def scores(self) -> Scores:
         """Something that depends on the weights: whole-number errors as false positives."""
         total = float(sum(weight.abs().sum() for weight in self._weights.values()))
@@ -80,13 +97,15 @@ def linear_platform(
     return platform(name, learner, linear_partition(), seed, chosen, **options)  # type: ignore[arg-type]
 
 
-def random_platform(name: str, size: int = 12, seed: int = 7) -> Platform:
+def random_platform(
+    name: str, size: int = 12, seed: int = 7, privacy: PrivateSteps | None = None
+) -> Platform:
     """A platform of noisy data, the same for the same name."""
     generator = torch.Generator().manual_seed(sum(map(ord, name)))
     inputs = torch.randn(size, 3, generator=generator)
     targets = inputs @ torch.tensor([1.0, -2.0, 0.5]) + torch.randn(size, generator=generator)
     learner = LinearLearner(inputs.tolist(), targets.tolist())
-    return platform(name, learner, linear_partition(), seed, LocalSettings())
+    return platform(name, learner, linear_partition(), seed, LocalSettings(), privacy=privacy)
 
 
 def values(state: Mapping[str, Tensor]) -> dict[str, float]:

@@ -9,6 +9,7 @@ from fedner.corpus.synthetic import PLATFORMS, generate
 from fedner.federated.annotation import marginalised_losses, union_space
 from fedner.federated.learner import TaggerLearner, gold_losses
 from fedner.federated.platform import LocalSettings, Platform, platform
+from fedner.federated.private_steps import PrivateSteps
 from fedner.models.embeddings.words import HashedWords, WordEmbedding
 from fedner.models.features import TagSpace, encode_corpus
 from fedner.models.partition import partition
@@ -56,6 +57,7 @@ def tagger_platform(
     marginal: bool = False,
     trainable_words: bool = False,
     settings: LocalSettings | None = None,
+    privacy: PrivateSteps | None = None,
 ) -> Platform:
     tagger = new_tagger(name, cut, dropout, trainable_words)
     space = space_of(name, cut)
@@ -69,7 +71,8 @@ def tagger_platform(
         Evaluation(corpus, sentences, space),
         labels,
     )
-    return platform(name, learner, partition(trainable(tagger), cut), SEED, settings)
+    cut_at = partition(trainable(tagger), cut)
+    return platform(name, learner, cut_at, SEED, settings, privacy=privacy)
 
 
 def first_shared(

@@ -1,0 +1,65 @@
+"""A deployed federation with ledgers, to be killed: `python private_killed_run.py FOLDER`.
+
+Prints "go" at the first round and "done" with what the run came to.
+"""
+
+import sys
+from pathlib import Path
+
+import torch
+from linear_platform import initial, random_platform
+
+from fedner.engines.in_process import InProcess
+from fedner.federated.algorithms import fedner
+from fedner.federated.platform import Platform
+from fedner.federated.private_steps import PlatformPrivacy, PrivateSteps
+from fedner.federated.record import RoundRecord
+from fedner.federated.run import RunSettings, run
+from fedner.privacy.budget import Budget
+from fedner.privacy.ledger import Ledger
+from fedner.privacy.sampling import Units
+
+SIZES = {"alpha": 12, "beta": 10, "gamma": 5}
+ROUNDS = 20
+
+
+def private_platform(folder: Path, budget: float, name: str) -> Platform:
+    size = SIZES[name]
+    budgeted = Budget(budget, 1e-5, "sentence", accountant="rdp")
+    ledger = Ledger.open(folder / "ledgers" / name, budgeted)
+    units = Units("sentence", tuple((position,) for position in range(size)))
+    steps = PrivateSteps(PlatformPrivacy(1.0, 8.0, size), (units,), ledger)
+    return random_platform(name, size, privacy=steps)
+
+
+def engine_in(folder: Path, budget: float = 100.0) -> InProcess:
+    return InProcess(
+        lambda name: private_platform(folder, budget, name),
+        list(SIZES),
+        fedner().local,
+        folder=folder,
+    )
+
+
+def plan(rounds: int = ROUNDS, every: int = 4) -> RunSettings:
+    return RunSettings("kill", rounds, 9, SIZES, checkpoint_every=every)
+
+
+def main(folder: Path) -> None:
+    torch.set_num_threads(1)
+    told: list[int] = []
+
+    def tell(record: RoundRecord) -> None:
+        if not told:
+            told.append(record.round)
+            print(f"go {record.round}", flush=True)
+
+    engine = engine_in(folder)
+    resume = (folder / "rounds.jsonl").exists()
+    done = run(fedner(), engine, initial(), plan(), 7, folder, resume=resume, on_round=tell)
+    engine.close()
+    print(f"done {len(done.rounds)}", flush=True)
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]))

@@ -1,0 +1,418 @@
+"""Private steps: joint clipping, noise where it belongs, sensitivity, what leaves, its cost."""
+
+import json
+from collections.abc import Collection
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from linear_platform import LinearLearner, initial, linear_partition, random_platform
+from numpy.typing import NDArray
+from tagger_platforms import NAMES, first_shared, new_tagger, sentences_of, tagger_platform
+from torch import Tensor
+
+from fedner.engines.in_process import InProcess
+from fedner.errors import FednerError
+from fedner.federated.algorithms import (
+    Algorithm,
+    FedAvgSettings,
+    FednerSettings,
+    LocalTraining,
+    ScaffoldSettings,
+    algorithm_named,
+    fedavg,
+    fedner,
+    scaffold,
+)
+from fedner.federated.messages import Broadcast, update_from_bytes, update_to_bytes
+from fedner.federated.platform import Platform, platform
+from fedner.federated.private_steps import (
+    PlatformPrivacy,
+    PrivateSteps,
+    padding_rows,
+    sliced_units,
+)
+from fedner.federated.run import RunRecord, RunSettings, run
+from fedner.federated.server_noise import ServerNoise
+from fedner.privacy.entropy import SeededSimulation, SystemEntropy
+from fedner.privacy.events import GaussianRelease, from_json
+from fedner.privacy.noise import Clipped
+from fedner.privacy.noise import clip as clip_state
+from fedner.privacy.sampling import Draw, Units, draw_sentences
+from fedner.training import trainable
+
+SOURCE = SeededSimulation(5)
+SIZES = {"alpha": 12, "beta": 10, "gamma": 5}
+
+
+def every_sentence(size: int) -> tuple[Units, ...]:
+    return (Units("sentence", tuple((position,) for position in range(size))),)
+
+
+def linear_steps(size: int = 12, noise: float = 1.0, **changes: object) -> PrivateSteps:
+    privacy = PlatformPrivacy(1.0, noise, size, source=SOURCE)
+    privacy = replace(privacy, **changes)  # type: ignore[arg-type]
+    return PrivateSteps(privacy, () if privacy.unit == "platform" else every_sentence(size))
+
+
+def private_linear(name: str, **changes: object) -> Platform:
+    return random_platform(name, SIZES[name], privacy=linear_steps(SIZES[name], **changes))
+
+
+def linear_run(
+    algorithm: Algorithm, rounds: int = 4, folder: Path | None = None, **changes: object
+) -> RunRecord:
+    noise = None
+    if changes.get("where") == "central":
+        noise = ServerNoise(1.0, 1.0, changes.get("unit") == "platform", source=SOURCE)
+    engine = InProcess(
+        lambda name: private_linear(name, **changes), list(SIZES), algorithm.local, folder=folder
+    )
+    every = 1 if folder is not None else 0
+    plan = RunSettings("dp", rounds, 9, SIZES, noise=noise, checkpoint_every=every)
+    resume = folder is not None and (folder / "rounds.jsonl").exists()
+    return run(algorithm, engine, initial(), plan, 7, folder, resume=resume)
+
+
+def shared_of(record: RunRecord) -> dict[str, list[float]]:
+    return {name: tensor.tolist() for name, tensor in record.server.shared.items()}
+
+
+# Joint clipping and the real tagger.
+
+
+def tagger_steps(name: str, noise: float = 0.0, **changes: object) -> PrivateSteps:
+    sentences = sentences_of(name)
+    rows = padding_rows(new_tagger(name, "fedner"))
+    privacy = PlatformPrivacy(0.5, noise, 40, "document", source=SOURCE, still_rows=rows)
+    privacy = replace(privacy, **changes)  # type: ignore[arg-type]
+    return PrivateSteps(privacy, sliced_units(sentences, "document", privacy))
+
+
+def one_by_one(name: str, steps: PrivateSteps, batch: int, names: set[str]) -> dict[str, Tensor]:
+    """Each unit's gradient by plain backward passes, clipped over `names` together, summed."""
+    own = tagger_platform(name, dropout=0.0)
+    path = ("round", 1, "platform", name, "step", 0)
+    draw = draw_sentences(steps.pools[0], steps.settings.probability(batch), SOURCE.at(*path))
+    weights = trainable(own.learner.tagger)  # type: ignore[attr-defined]
+    total = {each: torch.zeros_like(weights[each]).detach() for each in names}
+    for unit in range(draw.num_units):
+        mine = [s for s, u in zip(draw.sentences, draw.units_B, strict=True) if u == unit]
+        summed: dict[str, Tensor] = {}
+        for sentence in mine:
+            _, gradient = own.learner.gradients(np.asarray([sentence]), 0)
+            summed = {key: summed.get(key, 0) + gradient[key] for key in names}
+        size = float(torch.sqrt(sum(each.double().square().sum() for each in summed.values())))
+        for key in names:
+            total[key] += summed[key] * min(1.0, steps.settings.clip / size)
+    assert draw.num_units > 1
+    return total
+
+
+@pytest.mark.parametrize("part", ["joint", "frozen"])
+@pytest.mark.parametrize("where", ["local", "central"])
+def test_a_step_is_the_slow_loop_over_units(part: str, where: str) -> None:
+    name, batch = NAMES[0], 20
+    steps = tagger_steps(name, private_part=part, where=where)
+    own = tagger_platform(name, dropout=0.0, privacy=steps)
+    broadcast = Broadcast("run", 1, first_shared(dropout=0.0), batches={name: batch})
+    steps.begin(0)
+    found = own.gradient(broadcast, 0)
+    names = {*own.partition.shared, *(own.partition.private if part == "joint" else ())}
+    expected = one_by_one(name, steps, batch, names)
+    divisor = 1.0 if where == "central" else steps.settings.expected(batch)
+    for key, tensor in found.shared.items():
+        torch.testing.assert_close(tensor, expected[key] / divisor, rtol=1e-4, atol=1e-7)
+    assert set(found.private) == (set(own.partition.private) if part == "joint" else set())
+    for key, tensor in found.private.items():
+        mean = expected[key] / steps.settings.expected(batch)
+        torch.testing.assert_close(tensor, mean, rtol=1e-4, atol=1e-7)
+    assert bool(torch.isnan(found.loss)), "the loss of a private step is told to nobody"
+
+
+def test_a_frozen_private_part_stays_and_thaws() -> None:
+    name = NAMES[0]
+    own = tagger_platform(name, privacy=tagger_steps(name, 1.0, private_part="frozen"))
+    before = {key: tensor.clone() for key, tensor in own.private().items()}
+    broadcast = Broadcast("run", 1, first_shared(), batches={name: 8})
+    own.answer(fedner(FednerSettings(local_steps=2)).local, broadcast)
+    assert all(torch.equal(before[key], tensor) for key, tensor in own.private().items())
+    assert all(tensor.requires_grad for tensor in own.private().values())
+
+
+def test_padding_rows_stay_zero_under_noise() -> None:
+    name = NAMES[0]
+    own = tagger_platform(name, privacy=tagger_steps(name, 1.0))
+    update = own.answer(fedner().local, Broadcast("run", 1, first_shared(), batches={name: 8}))
+    table = update.tensors["embeddings.characters.embedding.weight"]
+    assert not bool(table[0].any())
+    assert bool(table[1:].all())
+
+
+def test_an_empty_draw_is_noise_alone_and_says_nothing_of_it() -> None:
+    own = random_platform("alpha", 12, privacy=linear_steps(noise=2.0, public_units=10**9))
+    update = own.answer(fedner().local, Broadcast("run", 1, initial(), batches={"alpha": 1}))
+    assert all(float(tensor) != 0.0 for tensor in update.tensors.values())
+    assert own.learner.seen == []  # type: ignore[attr-defined]
+    assert update.loss is None
+    assert update.scores is None
+
+
+# Noise: accepted at sigma, rejected at two thirds and at three halves of it.
+
+WIDE = 40_000
+
+
+class WideLearner(LinearLearner):
+    """Shared and private weights with room for statistics; its gradients are zero."""
+
+    def __init__(self) -> None:
+        super().__init__([[0.0, 0.0, 0.0]], [0.0])
+        for name in self._weights:
+            self._weights[name] = torch.zeros(WIDE)
+
+    def clipped(
+        self, draw: Draw, clip: float, names: Collection[str], loss: str, seed: int
+    ) -> Clipped:
+        del draw, loss, seed
+        return clip_state({name: torch.zeros(WIDE) for name in names}, clip)
+
+    def gradients(
+        self, sentences: NDArray[np.int64], seed: int
+    ) -> tuple[Tensor, dict[str, Tensor]]:
+        del sentences, seed
+        return torch.zeros(()), {name: torch.zeros(WIDE) for name in self._weights}
+
+
+def wide(name: str, **changes: object) -> Platform:
+    steps = linear_steps(1, **{"public_units": 4, **changes})
+    return platform(name, WideLearner(), linear_partition(), 7, privacy=steps)
+
+
+def accepts(values: Tensor, sigma: float) -> bool:
+    """Whether the variance is that of sigma, to five standard errors."""
+    ratio = float(values.double().square().mean()) / sigma**2
+    return abs(ratio - 1) < 5 * (2 / values.numel()) ** 0.5
+
+
+@pytest.mark.parametrize("is_deployed", [False, True])
+def test_noise_of_an_update_is_that_of_its_event(is_deployed: bool) -> None:
+    source = SystemEntropy() if is_deployed else SOURCE
+    own = wide("a", noise=1.5, clip=2.0, source=source)
+    shared = {name: torch.zeros(WIDE) for name in ("shared.a", "shared.b")}
+    broadcast = Broadcast("run", 1, linear_partition().shared_state({**shared, "private.c": None}),
+                          batches={"a": 2})  # type: ignore[dict-item]  # fmt: skip
+    steps = own.privacy
+    assert steps is not None
+    steps.begin(0)
+    found = own.gradient(broadcast, 0)
+    sigma = 1.5 * 2.0 / 2  # the expected size is 2
+    for tensor in (*found.shared.values(), *found.private.values()):
+        assert accepts(tensor, sigma)
+        assert not accepts(tensor, sigma * 2 / 3)
+        assert not accepts(tensor, sigma * 3 / 2)
+    again = own.gradient(broadcast, 1)
+    pairs = [
+        (found.shared["shared.a"], found.shared["shared.b"]),
+        (found.shared["shared.a"], found.private["private.c"]),
+        (found.shared["shared.a"], again.shared["shared.a"]),
+        (found.shared["shared.a"], wide("b", noise=1.5, clip=2.0, source=source).privacy.gradient(
+            WideLearner(), linear_partition(), 2, ("round", 1, "platform", "b", "step", 0), 0
+        )["shared.a"]),
+    ]  # fmt: skip
+    for left, right in pairs:
+        correlation = float(torch.corrcoef(torch.stack([left, right]))[0, 1])
+        assert abs(correlation) < 5 / WIDE**0.5
+
+
+@pytest.mark.parametrize("unit", ["sentence", "platform"])
+def test_noise_of_the_server_is_on_the_sum(unit: str) -> None:
+    changes = {"where": "central", "unit": unit, "clip": 3.0}
+    algorithm = fedner(FednerSettings(server=FedAvgSettings().local.optimiser))
+    engine = InProcess(lambda name: wide(name, **changes), ["a", "b"], algorithm.local)
+    noise = ServerNoise(3.0, 0.5, unit == "platform", source=SOURCE)
+    plan = RunSettings("dp", 1, 4, {"a": 4, "b": 4}, noise=noise)
+    zeros = {name: torch.zeros(WIDE) for name in ("shared.a", "shared.b", "private.c")}
+    done = run(algorithm, engine, linear_partition().shared_state(zeros), plan, 7)
+    # SGD at rate 0.1 along the noised sum over 4 expected units, or over 2 platforms.
+    sigma = 0.1 * 0.5 * 3.0 / (2 if unit == "platform" else 4)
+    for tensor in done.server.shared.values():
+        assert accepts(tensor, sigma)
+        assert not accepts(tensor, sigma * 2 / 3)
+        assert not accepts(tensor, sigma * 3 / 2)
+    assert done.rounds[0].norms == {}, "what came without noise is not for the record"
+
+
+def test_strict_local_privacy_bounds_and_noises_the_whole_update() -> None:
+    own = random_platform("alpha", privacy=linear_steps(unit="platform", noise=0.0, clip=1e-3))
+    update = own.answer(fedavg().local, Broadcast("run", 1, initial(), batches={"alpha": 4}))
+    size = sum(float(tensor.square().sum()) for tensor in update.tensors.values()) ** 0.5
+    assert size == pytest.approx(1e-3)
+    event = from_json(update.event["release"])  # type: ignore[index]
+    assert isinstance(event, GaussianRelease)
+    assert (event.unit, event.adjacency, event.sampling_probability, event.steps) == (
+        "platform", "replace_one", 1.0, 1,
+    )  # fmt: skip
+
+
+# Sensitivity.
+
+number = st.floats(-5, 5, width=32)
+points = st.lists(st.tuples(number, number, number, number), min_size=1, max_size=6)
+
+
+def pre_noise(data: list[tuple[float, ...]], weights: tuple[float, ...], clip: float) -> Tensor:
+    learner = LinearLearner([each[:3] for each in data], [each[3] for each in data])
+    for name, value in zip(learner.weights(), weights, strict=True):
+        learner.weights()[name].fill_(value)
+    units = every_sentence(len(data))
+    steps = PrivateSteps(PlatformPrivacy(clip, 0.0, 1, source=SOURCE), units)
+    found = steps.gradient(learner, linear_partition(), 1, (), 0)  # all units; divided by 1
+    return torch.cat([found[name] for name in sorted(found)]).double()
+
+
+@settings(deadline=None, max_examples=60)
+@given(points, st.tuples(number, number, number), st.data())
+def test_one_unit_moves_the_joint_sum_by_at_most_the_clip(
+    data: list[tuple[float, ...]], weights: tuple[float, ...], choice: st.DataObject
+) -> None:
+    if len(data) < 2:
+        data = [*data, data[0]]
+    gone = choice.draw(st.integers(0, len(data) - 1))
+    without = [each for place, each in enumerate(data) if place != gone]
+    moved = pre_noise(data, weights, 0.7) - pre_noise(without, weights, 0.7)
+    assert float(moved.norm()) <= 0.7 * (1 + 1e-5) + 1e-5
+
+
+def test_private_in_the_clear_is_refused_because_it_moves_more_than_the_clip() -> None:
+    with pytest.raises(FednerError, match="every other unit"):
+        PlatformPrivacy(1.0, 1.0, 10, private_part="clear")
+    # What would happen: step the private weight in the clear, then look at the shared sum.
+    many = [(1.0, 0.0, 1.0, 0.0)] * 30
+    odd = (0.0, 0.0, 3.0, 9.0)  # touches the private weight alone: its shared gradient is zero
+
+    def second_shared_sum(data: list[tuple[float, ...]]) -> Tensor:
+        learner = LinearLearner([each[:3] for each in data], [each[3] for each in data])
+        _, first = learner.gradients(np.arange(len(data)), 0)
+        learner.weights()["private.c"] -= 1.0 * first["private.c"]
+        total = torch.zeros(2)
+        for place in range(len(data)):
+            _, own = learner.gradients(np.asarray([place]), 0)
+            shared = torch.cat([own["shared.a"], own["shared.b"]])
+            total += shared * min(1.0, 1.0 / max(float(shared.norm()), 1e-12))
+        return total
+
+    moved = second_shared_sum([*many, odd]) - second_shared_sum(many)
+    assert float(moved.norm()) > 5.0, "the clip is 1"
+
+
+# Whole runs.
+
+
+@pytest.mark.parametrize("where", ["local", "central"])
+@pytest.mark.parametrize("unit", ["sentence", "platform"])
+def test_every_noise_runs_with_fedner_and_tells_what_it_cost(where: str, unit: str) -> None:
+    done = linear_run(fedner(), where=where, unit=unit)
+    for record in done.rounds:
+        assert record.loss is None
+        assert set(record.events) == set(SIZES)
+    event = from_json(done.rounds[0].events["beta"])
+    assert isinstance(event, GaussianRelease)
+    assert event.is_simulation
+    probability = 1.0 if unit == "platform" else 3 / 10
+    assert event.sampling_probability == pytest.approx(probability)
+
+
+@pytest.mark.parametrize("name", ["fedavg", "fedprox", "fedadam", "scaffold"])
+def test_relatives_take_local_noise_and_count_their_public_steps(name: str) -> None:
+    done = linear_run(algorithm_named(name), public_units=90)
+    event = from_json(done.rounds[0].events["gamma"])
+    assert isinstance(event, GaussianRelease)
+    assert event.steps == 10, "by the public 90 units in batches of 9, not by the true 5"
+
+
+def test_fedavg_with_noise_at_the_server_protects_platforms_only() -> None:
+    assert linear_run(fedavg(), where="central", unit="platform").rounds
+    with pytest.raises(FednerError, match="differences"):
+        linear_run(fedavg(), where="central")
+    with pytest.raises(FednerError, match="more than one step"):
+        linear_run(fedner(FednerSettings(local_steps=2)), where="central")
+    with pytest.raises(FednerError, match="weights"):
+        linear_run(fedavg(FedAvgSettings(sends="weights")), where="central", unit="platform")
+    with pytest.raises(FednerError, match="mean"):
+        linear_run(fedner(FednerSettings(loss="sum")), where="central")
+
+
+def test_unit_platform_refuses_what_its_one_clip_does_not_cover() -> None:
+    with pytest.raises(FednerError, match="extra tensors"):
+        linear_run(scaffold(ScaffoldSettings(steps=1)), unit="platform")
+
+
+def test_scaffolds_variates_are_made_of_noised_steps_alone() -> None:
+    """With an empty draw the variate is that of the noise: data have no other way into it."""
+    algorithm = scaffold(ScaffoldSettings(steps=2))
+    answers = []
+    for name in ("alpha", "beta"):
+        own = random_platform(name, 12, privacy=linear_steps(public_units=10**9))
+        own.name = "same"  # other data, the same streams
+        answers.append(own.answer(algorithm.local, Broadcast(
+            "run", 1, initial(), algorithm.init(initial()).extra, {"same": 1}
+        )))  # fmt: skip
+    left, right = answers
+    assert update_to_bytes(left) == update_to_bytes(right)
+    assert all(float(tensor) for tensor in left.extra.values())
+
+
+def test_slices_are_disjoint_by_unit_and_compose_in_parallel() -> None:
+    sentences = sentences_of(NAMES[0])
+    privacy = PlatformPrivacy(1.0, 1.0, 40, "document", num_slices=3, source=SOURCE)
+    pools = sliced_units(sentences, "document", privacy)
+    members = [sentence for pool in pools for unit in pool.members for sentence in unit]
+    assert sorted(members) == list(range(len(sentences)))
+    gone = sentences[0].document
+    fewer = [each for each in sentences if each.document != gone]
+    names = [{sentences[unit[0]].document for unit in pool.members} for pool in pools]
+    after = [
+        {fewer[unit[0]].document for unit in pool.members}
+        for pool in sliced_units(fewer, "document", privacy)
+    ]
+    assert after == [each - {gone} for each in names], "nobody else moved"
+    steps = PrivateSteps(privacy, pools)
+    slices = []
+    for turn in range(5):
+        steps.begin(turn)
+        slices.append(steps.event(4).slice.name)  # type: ignore[union-attr]
+    assert slices == ["0", "1", "2", "2", "2"]
+    assert steps.settings.probability(4) == pytest.approx(4 * 3 / 40)
+    assert steps.settings.expected(4) == pytest.approx(4)
+
+
+def test_the_order_of_platforms_and_a_resume_change_no_bit(tmp_path: Path) -> None:
+    algorithm = fedavg(FedAvgSettings(LocalTraining(steps=2)))
+    whole = linear_run(algorithm, 6)
+    linear_run(algorithm, 3, tmp_path / "run")
+    resumed = linear_run(algorithm, 6, tmp_path / "run")
+    assert resumed.resumed_from == 3
+    assert shared_of(resumed) == shared_of(whole)
+    central = linear_run(fedner(), where="central")
+    backwards = dict(reversed(SIZES.items()))
+    engine = InProcess(
+        lambda name: private_linear(name, where="central"), list(backwards), fedner().local
+    )
+    noise = ServerNoise(1.0, 1.0, source=SOURCE)
+    other = run(fedner(), engine, initial(), RunSettings("dp", 4, 9, backwards, noise=noise), 7)
+    assert shared_of(other) == shared_of(central)
+
+
+def test_what_leaves_is_noised_and_nothing_else() -> None:
+    own = private_linear("alpha")
+    update = own.answer(fedner().local, Broadcast("run", 1, initial(), batches={"alpha": 4}))
+    back = update_from_bytes(update_to_bytes(update))
+    assert back.loss is None
+    assert back.scores is None
+    assert set(back.event) == {"release"}  # type: ignore[arg-type]
+    assert "num_units" not in json.dumps(back.event), "how many were drawn is private"
