@@ -6,7 +6,19 @@ from typing import Annotated
 import typer
 
 from fedner import __version__
-from fedner.cli import adapt, data, demo, init, models, predict, redact, runs, score, train
+from fedner.cli import (
+    adapt,
+    data,
+    demo,
+    init,
+    models,
+    predict,
+    privacy,
+    redact,
+    runs,
+    score,
+    train,
+)
 from fedner.errors import FednerError
 
 app = typer.Typer(
@@ -18,6 +30,7 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 app.add_typer(data.app, name="data")
+app.add_typer(privacy.app, name="privacy")
 app.command("demo")(demo.demo)
 app.command("init")(init.init)
 app.command("train")(train.train)

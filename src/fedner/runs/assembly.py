@@ -6,6 +6,7 @@ from pathlib import Path
 
 import torch
 
+from fedner.corpus.groups import Unit, groups_of
 from fedner.errors import FednerError
 from fedner.federated.algorithms import FednerSettings, LocalTraining
 from fedner.federated.annotation import marginalised_losses
@@ -13,6 +14,7 @@ from fedner.federated.checkpoints import owner_folder
 from fedner.federated.learner import Losses, TaggerLearner, gold_losses
 from fedner.federated.platform import LocalSettings, Platform
 from fedner.federated.platform import platform as new_platform
+from fedner.federated.private_steps import PrivateSteps
 from fedner.federated.sampling import slice_indices
 from fedner.federated.sizes import rounds_per_epoch
 from fedner.models.embeddings.context import ContextFeatures, cached_features
@@ -68,9 +70,20 @@ class Federation:
 
     @property
     def public_sizes(self) -> dict[str, int]:
-        """The declared size of each platform; its training sentences where it declares none."""
+        """The declared size of each platform; its training sentences where it declares none.
+
+        Under differential privacy it counts the protected units.
+        """
         declared = {each.name: each.public_size for each in self.settings.platforms}
-        return {name: declared[name] or len(self.data[name].train) for name in self.names}
+        return {name: declared[name] or self.true_size(name) for name in self.names}
+
+    def true_size(self, name: str) -> int:
+        """Return how many training sentences, or protected units, a platform has."""
+        privacy, data = self.settings.privacy, self.data[name]
+        if not privacy.enabled or privacy.unit in ("sentence", "platform"):
+            return len(data.train)
+        by: Unit = "patient" if privacy.unit == "patient" else "document"
+        return len(groups_of(data.train_sentences, by))
 
 
 def assemble(settings: Settings, say: Say | None = None) -> Federation:
@@ -196,15 +209,23 @@ def evaluation_part(
 
 
 def private_optimiser(settings: Settings) -> OptimiserSettings:
-    """Return how private weights are stepped; the controls train everything that way."""
+    """Return how private weights are stepped, at their first rate; the controls train so too."""
     held = settings.private
     return OptimiserSettings(
         held.optimiser, held.rate, momentum=held.momentum, weight_decay=held.weight_decay
     )
 
 
-def build_platform(federation: Federation, name: str) -> Platform:
-    """Return a platform at its beginning: engines call this, in this process or in a worker."""
+def build_platform(
+    federation: Federation, name: str, privacy: PrivateSteps | None = None
+) -> Platform:
+    """Return a platform at its beginning.
+
+    Args:
+        federation: What it is built from.
+        name: The platform.
+        privacy: Its private steps (`runs.privacy`); None without differential privacy.
+    """
     settings = federation.settings
     corpus = encoded(federation, name)
     data = federation.data[name]
@@ -220,16 +241,34 @@ def build_platform(federation: Federation, name: str) -> Platform:
         data.labels,
     )
     pools = None
-    if settings.training.slice is not None:
+    if settings.training.slice is not None and (privacy is None or not privacy.draws_units):
         by = settings.platform(name).split.by
         share = settings.training.slice
         pools = slice_indices(data.train_sentences, share, settings.seed, by=by)
+    optimiser = private_optimiser(settings)
+    if settings.private.schedule == "linear":
+        steps = num_rounds(federation) * local_steps(federation, name)
+        optimiser = replace(optimiser, schedule="linear", decay_steps=steps)
     local = LocalSettings(
-        private_optimiser(settings),
+        optimiser,
         settings.private.clip or None,
         rounds_per_slice=settings.training.rounds_per_slice,
     )
-    return new_platform(name, learner, federation.partition, settings.seed, local, pools=pools)
+    return new_platform(
+        name, learner, federation.partition, settings.seed, local, pools=pools, privacy=privacy
+    )
+
+
+def local_steps(federation: Federation, name: str) -> int:
+    """Return how many steps a platform takes in a round, by its public size."""
+    parameters = parameters_of(federation.settings)
+    if isinstance(parameters, FednerSettings):
+        return parameters.local_steps
+    local = getattr(parameters, "local", None)
+    if not isinstance(local, LocalTraining):
+        return 1
+    per_epoch = -(-federation.public_sizes[name] // federation.settings.training.batch)
+    return local.epochs * per_epoch if local.steps is None else local.steps
 
 
 def rounds_in_epoch(federation: Federation) -> float:

@@ -3,6 +3,7 @@
 import difflib
 from collections import Counter
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -13,9 +14,15 @@ from fedner.corpus.reading import AUTO
 from fedner.corpus.schemes import canonical
 from fedner.corpus.synthetic import PLATFORMS
 from fedner.errors import FednerError
-from fedner.federated.algorithms import ALGORITHMS, Algorithm, algorithm_named
+from fedner.federated.algorithms import (
+    ALGORITHMS,
+    Algorithm,
+    FednerSettings,
+    algorithm_named,
+)
 from fedner.models.partition import CUTS
 from fedner.models.zoo import RECIPES, recipe_named
+from fedner.runs.privacy_checks import privacy_problems
 from fedner.settings import (
     HASHED,
     NO_CONTEXT,
@@ -73,11 +80,16 @@ def cross_problems(settings: Settings) -> list[SettingProblem]:
         *_algorithm_problems(settings),
         *_engine_problems(settings),
         *_platform_problems(settings),
+        *_privacy_problems(settings),
     ]
 
 
-def algorithm_of(settings: Settings) -> Algorithm:
+def algorithm_of(settings: Settings, rounds: int | None = None) -> Algorithm:
     """Return the algorithm with its parameters.
+
+    Args:
+        settings: Checked settings.
+        rounds: The length of the run: where a linear rate of the server ends, unless it says so.
 
     Raises:
         SettingsError: There is no such algorithm, or parameters are wrong.
@@ -85,7 +97,14 @@ def algorithm_of(settings: Settings) -> Algorithm:
     made, problems = _algorithm(settings)
     if made is None:
         raise SettingsError("algorithm", problems)
-    return made
+    parameters = parameters_of(settings)
+    if rounds is None or not isinstance(parameters, FednerSettings):
+        return made
+    server = parameters.server
+    if server.schedule == "constant" or server.decay_steps is not None:
+        return made
+    ending = replace(parameters, server=replace(server, decay_steps=rounds))
+    return algorithm_named(settings.algorithm.name, ending)
 
 
 def parameters_of(settings: Settings) -> object:
@@ -179,6 +198,14 @@ def _algorithm_problems(settings: Settings) -> Iterator[SettingProblem]:
             f"at least 1 sentence for each of {min(drawn, number)} platforms",
             "Take a larger batch, or draw fewer platforms with participation.sample.",
         )
+
+
+def _privacy_problems(settings: Settings) -> list[SettingProblem]:
+    if not settings.privacy.enabled:
+        return []
+    algorithm, wrong = _algorithm(settings)
+    parameters = None if wrong or algorithm is None else parameters_of(settings)
+    return list(privacy_problems(settings, algorithm, parameters))
 
 
 def _engine_problems(settings: Settings) -> Iterator[SettingProblem]:

@@ -30,7 +30,6 @@ from fedner.models.checkpoint import CARD
 from fedner.runs.assembly import (
     Federation,
     assemble,
-    build_platform,
     encoded,
     evaluation_part,
     initial_shared,
@@ -40,8 +39,10 @@ from fedner.runs.assembly import (
 )
 from fedner.runs.checks import algorithm_of
 from fedner.runs.controls import ControlPoint, train_alone, train_pooled
-from fedner.runs.folder import FACTS, FEDERATED, SCORES, WHAT_LEFT, RunFolder, begin
+from fedner.runs.folder import FACTS, FEDERATED, PRIVACY, SCORES, WHAT_LEFT, RunFolder, begin
 from fedner.runs.outcome import ALONE, METHODS, POOLED, Outcome, outcome_of, summary, write_counts
+from fedner.runs.privacy import Protection, build_protected, protect, train_frozen
+from fedner.runs.privacy_record import run_spent
 from fedner.runs.report import write_report
 from fedner.runs.taggers import keep_tagger, stored_tagger
 from fedner.runs.what_left import what_left
@@ -100,12 +101,16 @@ def train_run(
     controls = settings.training.controls
     if ALONE in controls:
         train_alone(federation, folder, tell.say, tell.control)
-    _federate(federation, folder, algorithm or algorithm_of(settings), tell, resume=resume)
+    chosen = algorithm or algorithm_of(settings, num_rounds(federation))
+    _federate(federation, folder, chosen, tell, resume=resume)
     if POOLED in controls:
         train_pooled(federation, folder, tell.say, tell.control)
     tell.say("scoring on every platform's test part")
     scores = score_run(federation, folder, tell)
     folder.write(WHAT_LEFT, what_left(federation, folder.rounds()))
+    spent = run_spent(folder)
+    if spent is not None:
+        folder.write(PRIVACY, spent)
     write_report(folder)
     return scores
 
@@ -128,14 +133,24 @@ def facts_of(federation: Federation) -> dict[str, Any]:
     }
 
 
-def run_settings(federation: Federation) -> RunSettings:
-    """Return how the federation runs."""
+def run_settings(federation: Federation, protection: Protection | None = None) -> RunSettings:
+    """Return how the federation runs.
+
+    Args:
+        federation: The federation.
+        protection: How it is protected; None if it is not.
+    """
     settings = federation.settings
     rounds = num_rounds(federation)
     epoch = max(1, round(rounds_in_epoch(federation)))
     asked = settings.participation
     training = settings.training
     evaluate = epoch if training.evaluate_every is None else training.evaluate_every
+    if settings.privacy.enabled and not settings.privacy.simulation:
+        evaluate = 0  # scores by round would leave the platforms without noise
+    noise = None if protection is None else protection.server
+    # What the server noises is not to be told by which norms it refuses.
+    norms = NormRule(None, None) if noise else NormRule(asked.norm_factor, asked.norm_bound)
     checkpoint = epoch if training.checkpoint_every is None else training.checkpoint_every
     return RunSettings(
         run=settings.title,
@@ -144,19 +159,24 @@ def run_settings(federation: Federation) -> RunSettings:
         public_sizes=federation.public_sizes,
         participation=Participation(asked.sample, asked.quorum),
         rule=RULES[asked.rule],
-        norms=NormRule(asked.norm_factor, asked.norm_bound),
+        norms=norms,
         on_refusal=asked.on_refusal,
         evaluate_every=evaluate,
         checkpoint_every=checkpoint or rounds,  # the last round is always kept: it is the result
+        noise=noise,
     )
 
 
 def engine_for(
-    federation: Federation, algorithm: Algorithm, initial: SharedState, folder: Path
+    federation: Federation,
+    algorithm: Algorithm,
+    initial: SharedState,
+    folder: Path,
+    protection: Protection | None = None,
 ) -> Engine:
     """Return what runs the platforms: this process, or workers on the CPU."""
     chosen = federation.settings.engine
-    build = partial(build_platform, federation)
+    build = partial(build_protected, federation, protection, folder)
     max_live = 1 if chosen.spill else None
     if not chosen.workers:
         return InProcess(build, federation.names, algorithm.local, folder=folder, max_live=max_live)
@@ -181,10 +201,12 @@ def _federate(
     resume: bool,
 ) -> None:
     """Run the federation to its last round and keep every platform's tagger."""
-    plan = run_settings(federation)
+    protection = protect(federation)
+    plan = run_settings(federation, protection)
     tell.begin(federation, plan.rounds)
     initial = initial_shared(federation)
-    with closing(engine_for(federation, algorithm, initial, folder.path)) as engine:
+    engine = engine_for(federation, algorithm, initial, folder.path, protection)
+    with closing(engine):
         # A run that was stopped before its first round has nothing to go on from yet.
         done = run(
             algorithm,
@@ -200,6 +222,8 @@ def _federate(
         tagger = new_tagger(federation, name)
         load(tagger, done.server.shared)
         load(tagger, private_weights(folder, name, plan.rounds))
+        if protection is not None and federation.settings.privacy.private_part == "frozen":
+            train_frozen(federation, name, tagger)
         keep_tagger(federation, folder, name, FEDERATED, tagger)
 
 

@@ -57,10 +57,10 @@ def what_left(federation: Federation, rounds: Sequence[Mapping[str, Any]]) -> di
 def _notes(federation: Federation) -> list[str]:
     """Return what somebody who reads the updates could learn beyond numbers."""
     notes = []
-    if WORD_TABLE in federation.partition.shared:
+    if WORD_TABLE in federation.partition.shared and not federation.settings.privacy.enabled:
         notes.append(WORD_NOTE)
     sizes = federation.public_sizes
-    exact = [name for name in federation.names if sizes[name] == len(federation.data[name].train)]
+    exact = [name for name in federation.names if sizes[name] == federation.true_size(name)]
     if exact:
         notes.append(SIZE_NOTE.format(names=", ".join(exact)))
     return notes

@@ -268,7 +268,9 @@ def resolved(settings: Settings, folder: Path) -> Settings:
         split = platform.split
         if split.test_data is not None:
             split = split.model_copy(update={"test_data": absolute(split.test_data)})
-        platforms.append(platform.model_copy(update={"data": data, "split": split}))
+        ledger = None if platform.ledger is None else absolute(platform.ledger)
+        changed = {"data": data, "split": split, "ledger": ledger}
+        platforms.append(platform.model_copy(update=changed))
     return settings.model_copy(
         update={
             "embeddings": held.model_copy(update=changes),

@@ -104,6 +104,7 @@ class PrivateSettings(Section):
     """How each platform steps its private weights.
 
     `clip` bounds the norm of a step's whole gradient, shared and private together; 0 for no bound.
+    A linear schedule lets the rate fall to 0 at the end of the run.
     """
 
     optimiser: Literal["adam", "sgd"] = "adam"
@@ -111,6 +112,41 @@ class PrivateSettings(Section):
     momentum: Annotated[float, Field(ge=0, lt=1)] = 0.0
     weight_decay: Annotated[float, Field(ge=0)] = 0.0
     clip: Annotated[float, Field(ge=0)] = 5.0
+    schedule: Literal["constant", "linear"] = "constant"
+
+
+class PrivacySettings(Section):
+    """Differential privacy of what leaves each platform.
+
+    `noise` is the noise multiplier; or `epsilon` is a target, for which the noise is computed.
+    `budget` is the epsilon that a platform may ever spend over all runs; its ledger sees to it.
+    `training.batch` counts units here, and so does `public_size`. A `simulation` draws sample and
+    noise from a seed: for experiments, it protects nobody. `uncharged` declares uses of protected
+    data that epsilon does not cover, such as tuning on them.
+    """
+
+    enabled: bool = False
+    where: Literal["local", "central"] = "local"
+    unit: Literal["sentence", "document", "patient", "platform"] = "sentence"
+    clip: Rate = 1.0
+    noise: Rate | None = None
+    epsilon: Rate | None = None
+    delta: Share = 1e-5
+    accountant: Literal["pld", "rdp"] = "pld"
+    budget: Rate | None = None
+    private_part: Literal["joint", "frozen", "clear"] = "joint"
+    private_epochs: Positive = 15
+    loss: Literal["sum", "mean"] = "sum"
+    max_sentences: Positive | None = None
+    simulation: bool = False
+    noise_seed: Annotated[int, Field(ge=0, lt=2**63)] | None = None
+    uncharged: tuple[str, ...] = ()
+
+    @model_validator(mode="after")
+    def _has_one_strength(self) -> "PrivacySettings":
+        if self.enabled and (self.noise is None) == (self.epsilon is None):
+            raise PydanticCustomError("strength", "exactly one of noise and epsilon")
+        return self
 
 
 class TrainingSettings(Section):
@@ -182,7 +218,8 @@ class PlatformSettings(Section):
 
     `data` is a path, or "synthetic:NAME" for a built-in platform of `num_sentences`. `labels` are
     the types that it annotates, after `label_map`, which renames types or, with an empty string,
-    leaves them out. `public_size` is what weights and batch sizes come from.
+    leaves them out. `public_size` is what weights and batch sizes come from. `ledger` is the folder
+    of the platform's privacy ledger, best one for all runs; without it, it is in the run folder.
     """
 
     name: PlatformName
@@ -200,6 +237,7 @@ class PlatformSettings(Section):
     max_tokens: Positive | None = None
     split: SplitSettings = Field(default_factory=SplitSettings)
     public_size: Positive | None = None
+    ledger: str | None = None
 
     @property
     def synthetic(self) -> str | None:
@@ -217,6 +255,7 @@ class Settings(Section):
     partition: PartitionSettings = Field(default_factory=PartitionSettings)
     algorithm: AlgorithmSettings = Field(default_factory=AlgorithmSettings)
     private: PrivateSettings = Field(default_factory=PrivateSettings)
+    privacy: PrivacySettings = Field(default_factory=PrivacySettings)
     training: TrainingSettings
     participation: ParticipationSettings = Field(default_factory=ParticipationSettings)
     engine: EngineSettings = Field(default_factory=EngineSettings)

@@ -1,7 +1,7 @@
 """The report of a run: one HTML file that loads nothing and opens offline."""
 
 from fedner.durable import write_text
-from fedner.runs.folder import FACTS, SCORES, SETTINGS, WHAT_LEFT, RunFolder
+from fedner.runs.folder import FACTS, PRIVACY, SCORES, SETTINGS, WHAT_LEFT, RunFolder
 from fedner.runs.report.page import Findings, page
 
 __all__ = ["write_report"]
@@ -19,5 +19,6 @@ def write_report(folder: RunFolder) -> None:
         scores=folder.read(SCORES),
         left=folder.read(WHAT_LEFT),
         rounds=folder.rounds(),
+        privacy=folder.read(PRIVACY) if (folder.path / PRIVACY).is_file() else None,
     )
     write_text(folder.report, page(found), owner_only=True)

@@ -8,6 +8,7 @@ from importlib.resources import files
 from typing import Any
 
 from fedner.runs.report.charts import METHOD_ORDER, Gain, Point, gains, learning_curve, type_bars
+from fedner.runs.report.privacy import privacy_section
 
 VERDICTS = {"yes": ("yes", "yes"), "no": ("no", "no"), "not clear": ("unclear", "not clear")}
 MEANINGS = {
@@ -27,6 +28,7 @@ class Findings:
         scores: The scores, intervals and gains.
         left: What left each platform.
         rounds: The record of every round.
+        privacy: What was spent on every platform; None without differential privacy.
     """
 
     settings: Mapping[str, Any]
@@ -34,6 +36,7 @@ class Findings:
     scores: Mapping[str, Any]
     left: Mapping[str, Any]
     rounds: Sequence[Mapping[str, Any]]
+    privacy: Mapping[str, Any] | None = None
 
     @property
     def methods(self) -> list[str]:
@@ -51,6 +54,7 @@ def page(found: Findings) -> str:
         _results(found),
         _curves(found),
         _types(found),
+        "" if found.privacy is None else privacy_section(found.privacy, _table),
         _left(found),
         _incidents(found),
         _setup(found),

@@ -1,0 +1,160 @@
+"""`fedner privacy`: what a run would spend, and what was spent."""
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+app = typer.Typer(
+    name="privacy",
+    help="Differential privacy: plan a run before any data are touched; see what was spent.",
+    no_args_is_help=True,
+)
+JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON for machines.")]
+
+
+@app.command("plan")
+def plan(
+    examples: Annotated[int, typer.Option("--examples", help="Units in all.")],
+    batch: Annotated[int, typer.Option("--batch", help="Expected units in a platform's step.")],
+    epochs: Annotated[int, typer.Option("--epochs", help="Passes over the data.")],
+    delta: Annotated[float, typer.Option("--delta", help="At most one over the units.")],
+    noise: Annotated[
+        float | None, typer.Option("--noise", help="The noise multiplier: epsilon is computed.")
+    ] = None,
+    epsilon: Annotated[
+        float | None, typer.Option("--epsilon", help="The target: the noise is computed.")
+    ] = None,
+    platforms: Annotated[
+        int, typer.Option("--platforms", help="Platforms that share the units equally.")
+    ] = 1,
+    svg: Annotated[
+        Path | None, typer.Option("--svg", metavar="FILE", help="Draw both curves into a file.")
+    ] = None,
+    json: JsonOption = False,
+) -> None:
+    """Noise for an epsilon, or epsilon for a noise, by two accountants, with its curve."""
+    from fedner.privacy.plan import plan as make_plan
+
+    made = make_plan(
+        examples=examples,
+        batch=batch,
+        epochs=epochs,
+        delta=delta,
+        noise=noise,
+        target_epsilon=epsilon,
+        platforms=platforms,
+    )
+    if svg is not None:
+        from fedner.durable import write_text
+        from fedner.privacy.curve import svg_curve
+
+        write_text(svg, svg_curve(made))
+    if json:
+        from fedner.cli.output import show_json
+
+        show_json(made.to_json())
+        return
+    _show_plan(made)
+    if svg is not None:
+        from fedner.cli.output import console
+
+        console.print(f"curve: [bold]{svg}[/]", soft_wrap=True)
+
+
+def _show_plan(made: Any) -> None:
+    from fedner.cli.output import console, table
+    from fedner.privacy.curve import text_curve
+
+    rows = [
+        ("epsilon (PLD)", f"{made.pld:.4g}"),
+        ("epsilon (RDP)", f"{made.rdp:.4g}"),
+        ("delta", f"{made.delta:g}"),
+        ("noise multiplier", f"{made.noise:.4g}"),
+        ("sampling probability", f"{made.sampling_probability:.4g}"),
+        ("noised steps", made.steps),
+        ("units on a platform", made.examples_per_platform),
+    ]
+    if made.rdp_noise is not None:
+        rows.append(("noise multiplier by RDP", f"{made.rdp_noise:.4g}"))
+    console.print(table("What each platform would spend", ("", ""), rows))
+    console.print(text_curve(made.curve), markup=False)
+    console.print(
+        "Neighbours differ in one unit. PLD is the tighter bound; both are upper bounds.",
+        style="dim",
+    )
+
+
+@app.command("spent")
+def spent(
+    path: Annotated[
+        Path,
+        typer.Argument(
+            metavar="RUN|LEDGER", help="A run folder, or the folder of a platform's ledger."
+        ),
+    ],
+    json: JsonOption = False,
+) -> None:
+    """What a run spent on every platform, or what a platform's ledger says over all runs."""
+    from fedner.cli.output import show_json
+    from fedner.errors import FednerError
+    from fedner.runs.folder import SETTINGS, RunFolder
+    from fedner.runs.privacy_record import folder_spent, run_spent
+
+    if (path / SETTINGS).is_file():
+        found = run_spent(RunFolder(path))
+        if found is None:
+            raise FednerError(
+                f"{path} ran without differential privacy: its updates left without noise",
+                "Add a [privacy] table to the federation file.",
+            )
+        show_json(found) if json else _show_run(str(path), found)
+        return
+    found = folder_spent(path)
+    show_json(found) if json else _show_ledger(found)
+
+
+def _show_run(title: str, found: dict[str, Any]) -> None:
+    from fedner.cli.output import console, table
+
+    rows = [
+        (name, *_cells(one), "-" if one["in_all"] is None else f"{one['in_all']:.3f}")
+        for name, one in found["platforms"].items()
+    ]
+    columns = ("platform", *_COLUMNS, "over all runs")
+    label = " (simulation)" if found["simulation"] else ""
+    console.print(table(f"{title}: spent{label}", columns, rows))
+    for note in found["notes"]:
+        console.print(note, style="dim")
+    for use in found["uncharged"]:
+        console.print(f"declared, not in epsilon: {use}", markup=False)
+
+
+def _show_ledger(found: dict[str, Any]) -> None:
+    from fedner.cli.output import console, table
+
+    rows = [(run, *_cells(one)) for run, one in found["runs"].items()]
+    rows.append(("all runs", *_cells(found["all"])))
+    label = " (simulation)" if found["simulation"] else ""
+    console.print(table(f"{found['ledger']}: spent{label}", ("run", *_COLUMNS), rows))
+    budget = found["budget"]
+    console.print(
+        f"budget: epsilon {budget['epsilon']:g} at delta {budget['delta']:g} by "
+        f"{budget['accountant'].upper()}; {found['releases']:,} releases"
+    )
+
+
+_COLUMNS = ("epsilon (PLD)", "epsilon (RDP)", "delta", "unit", "public size", "steps")
+
+
+def _cells(one: dict[str, Any]) -> tuple[object, ...]:
+    sizes = ", ".join(f"{size:,}" for size in one["public_units"]) or "-"
+    unit = one["unit"] or "-"
+    return (
+        f"{one['pld']:.3f}",
+        f"{one['rdp']:.3f}",
+        f"{one['delta']:g}",
+        unit,
+        sizes,
+        one["steps"],
+    )

@@ -1,0 +1,127 @@
+"""What cannot be meant in a [privacy] table: every combination that would prove nothing."""
+
+from collections.abc import Iterator
+
+from fedner.federated.algorithms import Algorithm, FednerSettings
+from fedner.federated.private_steps import WHY_NOT_CLEAR
+from fedner.settings import SettingProblem, Settings
+
+ALL_TAGS = "everything"
+
+
+def privacy_problems(
+    settings: Settings, algorithm: Algorithm | None, parameters: object
+) -> Iterator[SettingProblem]:
+    """Yield every problem of an enabled [privacy] table with the rest of the file.
+
+    Args:
+        settings: The settings.
+        algorithm: The algorithm, or None where it is wrong itself.
+        parameters: Its parameters.
+    """
+    yield from _part_problems(settings)
+    if algorithm is not None:
+        yield from _algorithm_problems(settings, algorithm, parameters)
+    if not settings.privacy.simulation:
+        yield from _deployment_problems(settings)
+    budget, target = settings.privacy.budget, settings.privacy.epsilon
+    if budget is not None and target is not None and budget < target:
+        yield SettingProblem("privacy.budget", f"{budget:g}", f"at least epsilon, {target:g}")
+
+
+def _part_problems(settings: Settings) -> Iterator[SettingProblem]:
+    privacy = settings.privacy
+    is_whole = privacy.unit == "platform"
+    if privacy.private_part == "clear":
+        yield SettingProblem(
+            "privacy.private_part",
+            "'clear'",
+            "joint or frozen",
+            f"Refused: {WHY_NOT_CLEAR}.",
+        )
+    if is_whole and privacy.private_part == "frozen":
+        yield SettingProblem(
+            "privacy.private_part", "'frozen' with unit 'platform'", "joint",
+            "The whole update is protected, whatever the private part does.",
+        )  # fmt: skip
+    shares_tags = settings.partition.shared == ALL_TAGS or any(
+        prefix.partition(".")[0] in ("emissions", "decoder")
+        for prefix in settings.partition.shared
+        if not isinstance(settings.partition.shared, str)
+    )
+    if settings.partition.unannotated == "marginal" and shares_tags and not is_whole:
+        yield SettingProblem(
+            "partition.unannotated", "'marginal' with privacy", "outside",
+            "Per-unit gradients are those of the gold tags.",
+        )  # fmt: skip
+    if privacy.where == "central" and settings.participation.rule != "mean":
+        yield SettingProblem(
+            "participation.rule", f"{settings.participation.rule!r} with noise at the server",
+            "mean", "The noise is on a sum.",
+        )  # fmt: skip
+
+
+def _algorithm_problems(
+    settings: Settings, algorithm: Algorithm, parameters: object
+) -> Iterator[SettingProblem]:
+    privacy = settings.privacy
+    is_whole = privacy.unit == "platform"
+    if is_whole and algorithm.name == "scaffold":
+        yield SettingProblem(
+            "algorithm.name", "'scaffold' with privacy.unit 'platform'",
+            "an algorithm that sends one update",
+            "Its control variates leave too, and the clip of the update does not cover them.",
+        )  # fmt: skip
+    if is_whole and algorithm.sends == "weights":
+        yield SettingProblem(
+            "algorithm.sends", "'weights' with privacy.unit 'platform'", "delta",
+            "Clipping whole weights would shrink the model, not the change.",
+        )  # fmt: skip
+    if privacy.where == "local" or is_whole:
+        return
+    if algorithm.sends != "gradients":
+        yield SettingProblem(
+            "privacy.where", f"'central' with {algorithm.name} and unit {privacy.unit!r}",
+            "local, or unit 'platform'",
+            "Between local steps the shared weights would move along gradients that nobody noised. "
+            "FedAvg of one plain SGD step is fedner with an SGD server.",
+        )  # fmt: skip
+    if isinstance(parameters, FednerSettings):
+        if parameters.local_steps > 1:
+            yield SettingProblem(
+                "algorithm.local_steps", f"{parameters.local_steps} with noise at the server", "1",
+                "The second step would stand on shared weights that nobody noised.",
+            )  # fmt: skip
+        if parameters.loss == "sum":
+            yield SettingProblem(
+                "algorithm.loss", "'sum' with noise at the server", "mean",
+                "The server divides by the joint expected size itself.",
+            )  # fmt: skip
+
+
+def _deployment_problems(settings: Settings) -> Iterator[SettingProblem]:
+    privacy, training = settings.privacy, settings.training
+    if privacy.budget is None and privacy.epsilon is None:
+        yield SettingProblem(
+            "privacy.budget", "nothing", "the epsilon that a platform may ever spend",
+            "Add it; or set privacy.simulation for an experiment that protects nobody.",
+        )  # fmt: skip
+    if training.evaluate_every:
+        yield SettingProblem(
+            "training.evaluate_every", str(training.evaluate_every), "0 or no such key",
+            "Scores by round would leave the platforms without noise.",
+        )  # fmt: skip
+    if training.controls:
+        yield SettingProblem(
+            "training.controls", str(list(training.controls)), "no controls",
+            "They train without noise; compare in a simulation.",
+        )  # fmt: skip
+    if privacy.unit == "platform":
+        return
+    for number, platform in enumerate(settings.platforms):
+        if platform.public_size is None:
+            yield SettingProblem(
+                f"platforms[{number}].public_size", "nothing",
+                f"a rounded number of {privacy.unit}s",
+                "The true number tells whether somebody is in the data.",
+            )  # fmt: skip

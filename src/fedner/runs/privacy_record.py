@@ -1,0 +1,153 @@
+"""What a run spent on every platform: from the ledgers, or from the record of a simulation."""
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, replace
+from pathlib import Path
+from typing import Any
+
+from fedner.errors import FednerError
+from fedner.privacy.accountant import Spend, epsilon
+from fedner.privacy.events import GaussianRelease, from_json
+from fedner.privacy.ledger import read_spent
+from fedner.privacy.ledger_files import LINES, default_witness, read_checked
+from fedner.runs.folder import RunFolder
+from fedner.runs.privacy import ledger_folder
+from fedner.settings import Settings
+
+SIMULATION_NOTE = (
+    "Simulation: sample and noise came from a seed. The numbers are those of a private run, but "
+    "this one protects nobody."
+)
+CENTRAL_NOTE = (
+    "The noise was added by the server, which is trusted with every platform's clipped sums; who "
+    "sees only the shared weights sees noised values."
+)
+LOCAL_NOTE = "Every platform added its own noise; the server need not be trusted."
+SCORES_NOTE = (
+    "Scores on the platforms' test parts are computed where the data are and are not covered by "
+    "epsilon."
+)
+FROZEN_NOTE = (
+    "The private part was frozen while updates left and trained without noise afterwards: whoever "
+    "is given a platform's finished tagger is given something that epsilon does not cover."
+)
+
+
+def run_spent(folder: RunFolder) -> dict[str, Any] | None:
+    """Return what a run, finished or not, spent on every platform; None without privacy.
+
+    Raises:
+        FednerError: A ledger was tampered with or is gone.
+    """
+    settings = folder.settings()
+    if not settings.privacy.enabled:
+        return None
+    rounds = folder.rounds()
+    platforms = {}
+    for platform in sorted(settings.platforms, key=lambda each: each.name):
+        platforms[platform.name] = _platform_spent(settings, folder.path, platform.name, rounds)
+    return {
+        "where": settings.privacy.where,
+        "unit": settings.privacy.unit,
+        "simulation": settings.privacy.simulation,
+        "delta": settings.privacy.delta,
+        "target_epsilon": settings.privacy.epsilon,
+        "budget": settings.privacy.budget,
+        "private_part": settings.privacy.private_part,
+        "uncharged": list(settings.privacy.uncharged),
+        "notes": _notes(settings),
+        "platforms": platforms,
+    }
+
+
+def _platform_spent(
+    settings: Settings, folder: Path, name: str, rounds: Sequence[Mapping[str, Any]]
+) -> dict[str, Any]:
+    delta = settings.privacy.delta
+    where = ledger_folder(settings, folder, name)
+    events: list[GaussianRelease]
+    if where is not None and (where / LINES).is_file():
+        chain = read_checked(where, default_witness(where))
+        own = [line.event for line in chain.releases if line.run == settings.title]
+        events = [event for event in own if isinstance(event, GaussianRelease)]
+        in_all: float | None = read_spent(where, delta=delta).by(settings.privacy.accountant)
+    else:
+        events = _recorded(rounds, name)
+        in_all = None
+    spend = epsilon(merged(events), delta)
+    return {
+        **_stated(spend),
+        "in_all": in_all,
+        "ledger": None if where is None else str(where),
+        "noise": sorted({event.noise_multiplier for event in events}),
+        "clip": sorted({event.clip for event in events}),
+        "sampling_probability": sorted({event.sampling_probability for event in events}),
+        "slices": len({event.slice for event in events if event.slice is not None}),
+    }
+
+
+def _recorded(rounds: Iterable[Mapping[str, Any]], name: str) -> list[GaussianRelease]:
+    stated = (each["events"][name] for each in rounds if name in each.get("events", {}))
+    read = (from_json(each) for each in stated if each)
+    return [event for event in read if isinstance(event, GaussianRelease)]
+
+
+def merged(events: Iterable[GaussianRelease]) -> list[GaussianRelease]:
+    """Return the events with like ones taken together: accountants then have less to do."""
+    counts: Counter[GaussianRelease] = Counter()
+    for event in events:
+        counts[replace(event, steps=1)] += event.steps
+    return [replace(event, steps=count) for event, count in counts.items()]
+
+
+def folder_spent(path: Path) -> dict[str, Any]:
+    """Return what the ledger in a folder says, over all runs and for each.
+
+    Raises:
+        FednerError: There is no ledger, or it cannot be trusted.
+    """
+    if not (path / LINES).is_file():
+        raise FednerError(
+            f"{path} holds neither a run nor a privacy ledger",
+            "Name a run folder, or the folder of a platform's ledger.",
+        )
+    chain = read_checked(path, default_witness(path))
+    if chain.budget is None:
+        raise FednerError(f"the ledger in {path} has no budget yet", "Nothing was released.")
+    runs = sorted({line.run for line in chain.releases})
+    return {
+        "ledger": str(path),
+        "simulation": chain.opening.is_simulation,
+        "budget": asdict(chain.budget),
+        "releases": len(chain.releases),
+        "all": _stated(read_spent(path)),
+        "runs": {run: _stated(read_spent(path, run)) for run in runs},
+    }
+
+
+def _stated(spend: Spend) -> dict[str, Any]:
+    return {
+        "rdp": spend.rdp,
+        "pld": spend.pld,
+        "delta": spend.delta,
+        "unit": spend.unit,
+        "adjacency": spend.adjacency,
+        "public_units": list(spend.public_units),
+        "steps": spend.steps,
+        "simulation": spend.is_simulation,
+    }
+
+
+def _notes(settings: Settings) -> list[str]:
+    held = settings.privacy
+    notes = [SIMULATION_NOTE] if held.simulation else []
+    notes.append(CENTRAL_NOTE if held.where == "central" else LOCAL_NOTE)
+    if held.private_part == "frozen":
+        notes.append(FROZEN_NOTE)
+    if settings.embeddings.trained:
+        notes.append(
+            "The word table is trained: every one of its rows gets noise in every step, also those "
+            "of words that nobody used. Frozen vectors cost no noise."
+        )
+    return [*notes, SCORES_NOTE]

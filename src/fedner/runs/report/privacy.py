@@ -1,0 +1,60 @@
+"""The section on differential privacy: what was spent on every platform, and what it means."""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from html import escape
+from typing import Any
+
+Table = Callable[[Sequence[str], Iterable[Sequence[str]]], str]
+
+ADJACENCY = {
+    "add_or_remove_one": "with and without one unit",
+    "replace_one": "any two data sets of the platform",
+    None: "nothing was released",
+}
+
+
+def privacy_section(spent: Mapping[str, Any], table: Table) -> str:
+    """Return the section on what a run spent.
+
+    Args:
+        spent: What `privacy.json` holds.
+        table: Makes an HTML table.
+    """
+    rows = [
+        [
+            escape(name),
+            *(f"{_epsilon(one[key])}" for key in ("pld", "rdp")),
+            f"{one['delta']:g}",
+            escape(str(one["unit"] or "-")),
+            ADJACENCY[one["adjacency"]],
+            ", ".join(f"{size:,}" for size in one["public_units"]) or "-",
+            f"{one['steps']:,}",
+            _numbers(one["sampling_probability"]),
+            _numbers(one["noise"]),
+            _numbers(one["clip"]),
+            "-" if one["in_all"] is None else _epsilon(one["in_all"]),
+        ]
+        for name, one in spent["platforms"].items()
+    ]
+    columns = [
+        "platform", "epsilon (PLD)", "epsilon (RDP)", "delta", "unit", "neighbours",
+        "public size", "noised steps", "sampling probability", "noise multiplier", "clip",
+        "spent over all runs",
+    ]  # fmt: skip
+    word = "Simulation of differential privacy" if spent["simulation"] else "Differential privacy"
+    notes = "".join(f"<p>{escape(note)}</p>" for note in spent["notes"])
+    declared = "".join(f"<li>{escape(each)}</li>" for each in spent["uncharged"])
+    uncharged = (
+        f"<p>Declared uses of protected data that epsilon does not cover:</p><ul>{declared}</ul>"
+        if declared
+        else "<p>No use of protected data beyond these steps was declared, tuning included.</p>"
+    )
+    return f"<h2>{word}</h2>{notes}{table(columns, rows)}{uncharged}"
+
+
+def _epsilon(value: float) -> str:
+    return f"{value:.3f}"
+
+
+def _numbers(values: Sequence[float]) -> str:
+    return ", ".join(f"{value:.4g}" for value in values[:4]) or "-"
