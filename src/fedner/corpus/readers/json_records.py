@@ -22,6 +22,7 @@ MAX_NUMBER_DIGITS = 18
 """No offset or id is longer; Python would refuse thousands of digits with an error of its own."""
 
 _KEY = re.compile(r'"((?:[^"\\]|\\.){1,60})"\s*:')
+_MAX_TEXT_PROBLEMS = 100_000
 _BETWEEN = re.compile(r"[\s,]*")
 
 
@@ -93,7 +94,7 @@ def records(path: Path, log: ProblemLog) -> Iterator[tuple[int, dict[str, Any]]]
 def _of_text(path: Path, log: ProblemLog) -> Iterator[tuple[int, dict[str, Any]]]:
     """Yield the objects of an array, or objects one after the other over several lines."""
     # A long line is no fault here: many tools put the whole array on one.
-    inner = ProblemLog()
+    inner = ProblemLog(limit=_MAX_TEXT_PROBLEMS)
     text = read_text(path, inner)
     for problem in inner.problems:
         if problem.kind != "very long line":
