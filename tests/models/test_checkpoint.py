@@ -8,12 +8,15 @@ import numpy as np
 import pytest
 import torch
 from small_platform import CONTEXT_DIMENSION, context_size, small, small_platform
+from tiny_flair import save, tiny
 
 from fedner.errors import FednerError
 from fedner.models.checkpoint import EmbeddingPaths, load_tagger, save_tagger
+from fedner.models.embeddings.context import cached_features
+from fedner.models.embeddings.flair import FlairEncoder
 from fedner.models.embeddings.origin import EmbeddingOrigin
 from fedner.models.embeddings.words import WordEmbedding, WordVectors
-from fedner.models.features import TagSpace, collate, encode_corpus
+from fedner.models.features import TagSpace, collate, context_tensor, encode_corpus
 from fedner.models.zoo import RECIPES, build_tagger
 from fedner.training import predict_tags
 
@@ -51,6 +54,37 @@ def test_every_recipe_comes_back_and_predicts_the_same(
         predict_tags(tagger, corpus), predict_tags(loaded.tagger, theirs), strict=True
     ):
         assert np.array_equal(ours, back)
+
+
+@pytest.mark.parametrize("include_embeddings", [False, True])
+def test_elmoner_comes_back_with_its_context_encoder(
+    tmp_path: Path, include_embeddings: bool
+) -> None:
+    weights = save(tmp_path / "news.npz", tiny())
+    encoder = FlairEncoder.load(weights)
+    platform, recipe = small_platform(), small(RECIPES["ELMoNER"])
+    tokens = [sentence.tokens for sentence in platform.sentences]
+    context_TD = context_tensor(cached_features(encoder, tokens, tmp_path / "cache"))
+    corpus = encode_corpus(platform.sentences, platform.words, context_TD=context_TD)
+    tagger = build_tagger(recipe, platform.words, platform.space, encoder.dimension, seed=8).eval()
+    save_tagger(
+        tmp_path / "m",
+        tagger,
+        recipe,
+        platform.space,
+        context=encoder.origin,
+        paths=EmbeddingPaths(context=weights),
+        include_embeddings=include_embeddings,
+    )
+    if include_embeddings:
+        weights.unlink()
+    loaded = load_tagger(tmp_path / "m")
+    assert loaded.encoder is not None
+    again = cached_features(loaded.encoder, tokens, tmp_path / "other")
+    theirs = encode_corpus(platform.sentences, loaded.words, context_TD=context_tensor(again))
+    with torch.no_grad():
+        batch, other = collate(corpus, range(9)), collate(theirs, range(9))
+        assert torch.equal(tagger(batch), loaded.tagger(other))
 
 
 def save_small(folder: Path, source, trainable: bool = False, **options) -> None:

@@ -1,6 +1,5 @@
 """The Flair encoder against a slow NumPy LSTM, on tiny made-up weights and on the real ones."""
 
-import io
 import json
 import lzma
 import random
@@ -9,6 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from tiny_flair import CHARACTERS, Arrays, save, tiny
 
 from fedner.errors import FednerError
 from fedner.models.embeddings import flair
@@ -16,7 +16,6 @@ from fedner.models.embeddings.context import cached_features
 from fedner.models.embeddings.flair import FlairEncoder
 from fedner.models.embeddings.origin import EmbeddingOrigin
 
-CHARACTERS = ["<unk>", " ", "\n", *"abcdefghijklmnopqrstuvwxyz."]
 SENTENCES = [
     ["the", "patient", "had", "a", "rash", "."],
     ["a"],
@@ -25,36 +24,6 @@ SENTENCES = [
     ["x" * 70, "y"],
     ["the", "patient"],
 ]
-Arrays = dict[str, np.ndarray]
-
-
-def tiny(hidden: int = 6, dimension: int = 4, seed: int = 0) -> Arrays:
-    rng = np.random.default_rng(seed)
-    arrays: Arrays = {}
-    count = len(CHARACTERS)
-    for direction in ("forward", "backward"):
-        shapes = {
-            "encoder.weight": (count, dimension),
-            "rnn.weight_ih_l0": (4 * hidden, dimension),
-            "rnn.weight_hh_l0": (4 * hidden, hidden),
-            "rnn.bias_ih_l0": (4 * hidden,),
-            "rnn.bias_hh_l0": (4 * hidden,),
-            "decoder.weight": (count, hidden),
-            "decoder.bias": (count,),
-        }
-        for name, shape in shapes.items():
-            arrays[f"{direction}/{name}"] = rng.normal(size=shape).astype(np.float32)
-        arrays[f"{direction}/chars"] = np.array(CHARACTERS)
-        arrays[f"{direction}/name"] = np.array("tiny")
-    return arrays
-
-
-def save(path: Path, arrays: Arrays) -> Path:
-    buffer = io.BytesIO()
-    np.savez(buffer, **arrays)
-    data = buffer.getvalue()
-    path.write_bytes(lzma.compress(data) if path.suffix == ".xz" else data)
-    return path
 
 
 def sigmoid(x: np.ndarray) -> np.ndarray:
