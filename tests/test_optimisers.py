@@ -77,3 +77,17 @@ def test_no_gradients_is_no_step() -> None:
 def test_a_state_without_steps_is_refused() -> None:
     with pytest.raises(FednerError, match="no step count"):
         Optimiser.restored(SETTINGS[0], {"first.a": torch.zeros(1)})
+
+
+@pytest.mark.parametrize("kind", ["adam", "sgd"])
+def test_a_linear_schedule_steps_at_falling_rates(kind: str) -> None:
+    falling = Optimiser(OptimiserSettings(kind=kind, rate=0.4, schedule="linear", decay_steps=4))
+    told = Optimiser(OptimiserSettings(kind=kind, rate=0.4))
+    one, other = {"w": torch.ones(3)}, {"w": torch.ones(3)}
+    for rate in (0.4, 0.3, 0.2, 0.1, 0.0, 0.0):
+        gradient = {"w": one["w"].clone() - 0.2}
+        falling.step(one, gradient)
+        told.step(other, gradient, rate)
+        torch.testing.assert_close(one["w"], other["w"])
+    with pytest.raises(FednerError, match="decay_steps"):
+        Optimiser(OptimiserSettings(schedule="linear")).step(one, {"w": one["w"].clone()})

@@ -150,4 +150,6 @@ def _notes(settings: Settings) -> list[str]:
             "The word table is trained: every one of its rows gets noise in every step, also those "
             "of words that nobody used. Frozen vectors cost no noise."
         )
+    if settings.training.controls:
+        notes.append("The controls were trained without noise, for comparison.")
     return [*notes, SCORES_NOTE]

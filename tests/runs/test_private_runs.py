@@ -1,0 +1,212 @@
+"""Private runs from a federation file: checks, noise for a target, resuming, frozen parts."""
+
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+import torch
+
+from fedner.errors import FednerError
+from fedner.federated.checkpoints import read_state
+from fedner.models.checkpoint import load_tagger
+from fedner.privacy.accountant import pld_epsilon
+from fedner.runs.assembly import assemble, build_platform
+from fedner.runs.checks import algorithm_of
+from fedner.runs.folder import PRIVACY, WHAT_LEFT, RunFolder, tagger_folder
+from fedner.runs.privacy import build_protected, protect
+from fedner.runs.privacy_record import run_spent
+from fedner.runs.training import Progress, train_run
+from fedner.settings import Settings, SettingsError
+
+Make = Callable[..., Settings]
+ON = ("privacy.enabled=true", "privacy.simulation=true")
+SIZES = tuple(f"platforms.{number}.public_size=30" for number in range(3))
+
+
+def told(make: Make, *assignments: str) -> dict[str, str]:
+    with pytest.raises(SettingsError) as caught:
+        make("privacy.enabled=true", *assignments)
+    return {problem.key: str(problem) for problem in caught.value.problems}
+
+
+def final_weights(folder: Path, rounds: int) -> dict[str, torch.Tensor]:
+    shared, _ = read_state(folder / "server", rounds)
+    held = {f"server/{name}": tensor for name, tensor in shared.items()}
+    for platform in sorted((folder / "platforms").iterdir()):
+        tensors, _ = read_state(platform, rounds)
+        held.update({f"{platform.name}/{name}": tensor for name, tensor in tensors.items()})
+    return held
+
+
+def test_a_table_that_proves_nothing_is_refused_with_the_reason(tiny: Make) -> None:
+    problems = told(
+        tiny,
+        "privacy.noise=1.0",
+        "privacy.simulation=true",
+        "privacy.private_part=clear",
+        "privacy.where=central",
+        "algorithm.local_steps=3",
+        'algorithm.loss="sum"',
+        "participation.rule=median",
+        "partition.shared=everything",
+        "partition.unannotated=marginal",
+    )
+    assert set(problems) == {
+        "privacy.private_part",
+        "algorithm.local_steps",
+        "algorithm.loss",
+        "participation.rule",
+        "partition.unannotated",
+    }
+    assert "every other unit" in problems["privacy.private_part"]
+
+
+def test_an_algorithm_whose_update_the_noise_does_not_cover(tiny: Make) -> None:
+    both = ("privacy.simulation=true", "privacy.noise=1.0")
+    central = told(tiny, *both, "privacy.where=central", 'algorithm={name="fedavg"}')
+    assert "gradients that nobody noised" in central["privacy.where"]
+    whole = told(tiny, *both, "privacy.unit=platform", 'algorithm={name="scaffold"}')
+    assert "control variates" in whole["algorithm.name"]
+    weights = told(
+        tiny, *both, "privacy.unit=platform", 'algorithm={name="fedavg", sends="weights"}'
+    )
+    assert set(weights) == {"algorithm.sends"}
+
+
+def test_a_deployment_needs_a_budget_and_public_sizes_and_tells_no_scores(tiny: Make) -> None:
+    problems = told(tiny, "privacy.noise=1.0", 'training.controls=["alone"]')
+    assert set(problems) == {
+        "privacy.budget",
+        "training.evaluate_every",
+        "training.controls",
+        *(f"platforms[{number}].public_size" for number in range(3)),
+    }
+    assert set(told(tiny, "privacy.simulation=true")) == {"privacy"}
+    small = told(tiny, *ON, "privacy.epsilon=3", "privacy.budget=2")
+    assert set(small) == {"privacy.budget"}
+
+
+def test_patients_that_nobody_named_cannot_be_the_unit(tiny: Make) -> None:
+    settings = tiny(*ON, "privacy.noise=1.0", "privacy.unit=patient", *SIZES)
+    federation = assemble(settings)
+    data = {
+        name: replace(each, sentences=tuple(replace(one, patient=None) for one in each.sentences))
+        for name, each in federation.data.items()
+    }
+    with pytest.raises(SettingsError, match="without a patient id") as caught:
+        protect(replace(federation, data=data))
+    assert len(caught.value.problems) == 3
+
+
+@pytest.mark.parametrize("unit", ["sentence", "platform"])
+def test_the_noise_of_a_target_spends_it_and_no_more(tiny: Make, unit: str) -> None:
+    settings = tiny(*ON, "privacy.epsilon=6", f"privacy.unit={unit}")
+    protection = protect(assemble(settings))
+    assert protection is not None
+    for privacy in protection.platforms.values():
+        event = privacy.event(4, 1)
+        step = (event.effective_multiplier, event.sampling_probability)
+        assert 5.9 < pld_epsilon({step: 6}, 1e-5) <= 6.0
+
+
+def test_slices_cost_as_much_as_the_worst_of_them(tiny: Make) -> None:
+    changes = ("training.slice=0.5", "training.rounds_per_slice=3", "privacy.epsilon=6")
+    settings = tiny(*ON, *changes)
+    protection = protect(assemble(settings))
+    assert protection is not None
+    privacy = protection.platforms["forum-posts"]
+    assert privacy.num_slices == 2
+    step = (privacy.noise, privacy.probability(4))
+    assert 5.9 < pld_epsilon({step: 3}, 1e-5) <= 6.0, "3 of the 6 rounds touch a unit"
+
+
+def test_a_linear_rate_ends_with_the_run(tiny: Make) -> None:
+    settings = tiny('algorithm.server={rate=0.02, schedule="linear"}', "private.schedule=linear")
+    federation = assemble(settings)
+    own = build_platform(federation, "forum-posts").settings.optimiser
+    assert own.rate_at(0) == 0.02
+    assert own.rate_at(3) == pytest.approx(0.01)
+    assert own.rate_at(6) == 0.0
+    made = algorithm_of(settings, 6).init({"w": torch.zeros(1)})  # type: ignore[arg-type]
+    assert made.optimiser is not None
+    assert made.optimiser.settings.decay_steps == 6
+
+
+@pytest.mark.parametrize("where", ["local", "central"])
+def test_a_simulation_resumes_bit_for_bit_and_says_what_it_is(
+    tiny: Make, tmp_path: Path, where: str
+) -> None:
+    settings = tiny(*ON, "privacy.noise=1.0", f"privacy.where={where}", "privacy.unit=document")
+    train_run(settings, tmp_path / "whole")
+
+    def stop(record: object) -> None:
+        if record.round == 5:  # type: ignore[attr-defined]
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        train_run(settings, tmp_path / "cut", progress=Progress(round=stop))
+    train_run(settings, tmp_path / "cut", resume=True)
+    one, other = final_weights(tmp_path / "whole", 6), final_weights(tmp_path / "cut", 6)
+    assert one.keys() == other.keys()
+    assert all(torch.equal(one[name], other[name]) for name in one)
+    spent = RunFolder(tmp_path / "cut").read(PRIVACY)
+    assert spent["simulation"] is True
+    for platform in spent["platforms"].values():
+        assert platform["steps"] == 6
+        assert platform["unit"] == "document"
+        assert platform["pld"] < platform["rdp"]
+    page = (tmp_path / "cut" / "report.html").read_text()
+    assert "Simulation of differential privacy" in page
+    assert "protects nobody" in page
+    left = RunFolder(tmp_path / "cut").read(WHAT_LEFT)
+    assert all(each["training_losses"] == 0 for each in left["platforms"].values())
+
+
+def test_another_noise_seed_is_another_run_on_the_same_split(tiny: Make) -> None:
+    found = []
+    for seed in (1, 2):
+        settings = tiny(*ON, "privacy.noise=1.0", f"privacy.noise_seed={seed}")
+        federation = assemble(settings)
+        found.append(protect(federation))
+        test = federation.data["forum-posts"].test
+    one, other = (each.platforms["forum-posts"].source for each in found if each is not None)
+    assert one != other
+    assert test == assemble(tiny()).data["forum-posts"].test
+
+
+def test_a_deployed_run_keeps_ledgers_and_a_second_one_is_refused(
+    tiny: Make, tmp_path: Path
+) -> None:
+    ledgers = [f'platforms.{number}.ledger="{tmp_path / str(number)}"' for number in range(3)]
+    changes = ("privacy.enabled=true", "privacy.epsilon=4", "training.evaluate_every=0", *SIZES)
+    train_run(tiny(*changes, *ledgers), tmp_path / "first")
+    spent = RunFolder(tmp_path / "first").read(PRIVACY)
+    for platform in spent["platforms"].values():
+        assert platform["simulation"] is False
+        assert platform["in_all"] == platform["pld"] <= 4.0
+        assert platform["public_units"] == [30]
+    assert not any(each["scores"] for each in RunFolder(tmp_path / "first").rounds())
+    assert run_spent(RunFolder(tmp_path / "first")) == spent
+    with pytest.raises(FednerError, match="budget"):
+        train_run(tiny(*changes, *ledgers, "title=second"), tmp_path / "second")
+
+
+def test_a_frozen_private_part_is_trained_after_the_last_update(tiny: Make, tmp_path: Path) -> None:
+    changes = ("privacy.noise=1.0", "privacy.private_part=frozen", "privacy.private_epochs=2")
+    settings = tiny(*ON, *changes)
+    train_run(settings, tmp_path / "run")
+    federation = assemble(settings)
+    name = "forum-posts"
+    stored, _ = read_state(tmp_path / "run" / "platforms" / name, 6)
+    begun = build_protected(federation, protect(federation), tmp_path, name).private()
+    tagger = load_tagger(tagger_folder(tmp_path / "run", name)).tagger
+    final = dict(tagger.named_parameters())
+    server, _ = read_state(tmp_path / "run" / "server", 6)
+    for key, tensor in begun.items():
+        assert torch.equal(stored[f"private/{key}"], tensor), "frozen while updates left"
+    assert any(not torch.equal(final[key], tensor) for key, tensor in begun.items())
+    for key in federation.partition.shared:
+        assert torch.equal(final[key], server[f"shared/{key}"])
+    notes = " ".join(RunFolder(tmp_path / "run").read(PRIVACY)["notes"])
+    assert "does not cover" in notes
