@@ -9,14 +9,15 @@ import torch
 
 from fedner.errors import FednerError
 from fedner.federated.checkpoints import read_state
+from fedner.federated.run import run
 from fedner.models.checkpoint import load_tagger
 from fedner.privacy.accountant import pld_epsilon
-from fedner.runs.assembly import assemble, build_platform
+from fedner.runs.assembly import assemble, build_platform, initial_shared
 from fedner.runs.checks import algorithm_of
 from fedner.runs.folder import PRIVACY, WHAT_LEFT, RunFolder, tagger_folder
 from fedner.runs.privacy import build_protected, protect
 from fedner.runs.privacy_record import run_spent
-from fedner.runs.training import Progress, train_run
+from fedner.runs.training import Progress, engine_for, run_settings, train_run
 from fedner.settings import Settings, SettingsError
 
 Make = Callable[..., Settings]
@@ -210,3 +211,32 @@ def test_a_frozen_private_part_is_trained_after_the_last_update(tiny: Make, tmp_
         assert torch.equal(final[key], server[f"shared/{key}"])
     notes = " ".join(RunFolder(tmp_path / "run").read(PRIVACY)["notes"])
     assert "does not cover" in notes
+
+
+def test_the_server_of_a_deployment_noises_every_sum_once(tiny: Make, tmp_path: Path) -> None:
+    ledgers = [f'platforms.{number}.ledger="{tmp_path / str(number)}"' for number in range(3)]
+    changes = ("privacy.noise=2.0", "privacy.budget=40", "privacy.where=central")
+    settings = tiny("privacy.enabled=true", *changes, "training.evaluate_every=0", *SIZES, *ledgers)
+    federation = assemble(settings)
+    protection = protect(federation)
+    plan = run_settings(federation, protection)
+    assert plan.checkpoint_every == 1, "stored before it is broadcast"
+    with pytest.raises(FednerError, match="noised twice"):
+        engine = engine_for(
+            federation, algorithm_of(settings), initial_shared(federation), tmp_path
+        )
+        run(
+            algorithm_of(settings),
+            engine,
+            initial_shared(federation),
+            replace(plan, checkpoint_every=2),
+            1,
+            tmp_path / "run",
+        )
+    for name in ("one", "other"):
+        train_run(settings, tmp_path / name)
+    spent = run_spent(RunFolder(tmp_path / "other"))
+    assert spent is not None
+    for platform in spent["platforms"].values():
+        assert platform["steps"] == 6
+        assert platform["in_all"] > platform["pld"], "a run begun anew is paid for anew"

@@ -142,7 +142,7 @@ def run(
             to be resumed, too few platforms answered, or an update was refused and that stops.
     """
     _check(settings, engine, folder)
-    _check_noise(algorithm, settings.noise)
+    _check_noise(algorithm, settings, folder)
     if folder is None:
         state = _State(0, algorithm.init(initial), _screen(settings), [])
         return _rounds(algorithm, engine, settings, seed, state, None, on_round)
@@ -196,10 +196,16 @@ def _check(settings: RunSettings, engine: Engine, folder: Path | None) -> None:
         raise FednerError("checkpoints need a folder", "Name one, or set checkpoint_every to 0.")
 
 
-def _check_noise(algorithm: Algorithm, noise: ServerNoise | None) -> None:
-    """Raise unless the server's noise covers what this algorithm's platforms send."""
+def _check_noise(algorithm: Algorithm, settings: RunSettings, folder: Path | None) -> None:
+    """Raise unless the server's noise covers what platforms send, and each sum is noised once."""
+    noise = settings.noise
     if noise is None:
         return
+    if folder is not None and not noise.source.is_simulation and settings.checkpoint_every != 1:
+        raise FednerError(
+            f"noise at the server with checkpoint_every {settings.checkpoint_every}; expected 1",
+            "A round that is not stored would be noised twice after a crash.",
+        )
     expected = ("gradients", "differences") if noise.is_whole else ("gradients",)
     if algorithm.sends not in expected:
         raise FednerError(

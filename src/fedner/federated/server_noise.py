@@ -6,6 +6,12 @@ unit lies on one platform, so it moves the sum by at most the clip.
 
 Who must be trusted: the server, with every platform's clipped sums, and the channel to it. Whoever
 sees only the broadcasts sees noised values. A platform that does not clip harms its own units only.
+Who takes part in a round is public; of unit "platform" what a platform sent is protected.
+
+A sum is noised once. Noised anew after a crash, with the first result already broadcast, it would
+be two releases, and the platforms' ledgers know of one. So in deployment every round is stored
+before the next one is broadcast (`run` sees to it), and a run begun anew has another name
+(`runs.privacy`), so that no ledger answers it with an old sum.
 """
 
 from collections.abc import Mapping

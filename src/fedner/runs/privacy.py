@@ -1,6 +1,7 @@
 """Differential privacy of a run: noise for a target, private steps, the server's noise, ledgers."""
 
 import math
+import secrets
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -32,11 +33,13 @@ from fedner.runs.assembly import (
     private_optimiser,
 )
 from fedner.runs.checks import algorithm_of, parameters_of
+from fedner.runs.folder import RunFolder
 from fedner.seeds import derive
 from fedner.settings import SettingProblem, Settings, SettingsError
 from fedner.training import TrainingSettings, train
 
 LEDGERS = "ledgers"
+LEDGER_NAME = "ledger_name.json"
 
 
 @dataclass(frozen=True, slots=True)
@@ -199,6 +202,19 @@ def ledger_folder(settings: Settings, folder: Path, name: str) -> Path | None:
         return None
     own = settings.platform(name).ledger
     return folder / LEDGERS / name if own is None else Path(own)
+
+
+def ledger_name(folder: RunFolder, settings: Settings) -> str:
+    """Return the name of a run in the platforms' ledgers: of a deployed one, unlike any other's.
+
+    A run that is resumed keeps its name; one that is begun anew under the same title must not be
+    answered with the releases of the first.
+    """
+    if not settings.privacy.enabled or settings.privacy.simulation:
+        return settings.title
+    if not (folder.path / LEDGER_NAME).is_file():
+        folder.write(LEDGER_NAME, {"name": f"{settings.title} ({secrets.token_hex(8)})"})
+    return str(folder.read(LEDGER_NAME)["name"])
 
 
 def budget_of(settings: Settings, privacy: PlatformPrivacy) -> Budget:

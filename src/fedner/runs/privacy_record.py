@@ -12,7 +12,7 @@ from fedner.privacy.events import GaussianRelease, from_json
 from fedner.privacy.ledger import read_spent
 from fedner.privacy.ledger_files import LINES, default_witness, read_checked
 from fedner.runs.folder import RunFolder
-from fedner.runs.privacy import ledger_folder
+from fedner.runs.privacy import LEDGER_NAME, ledger_folder, ledger_name
 from fedner.settings import Settings
 
 SIMULATION_NOTE = (
@@ -43,10 +43,13 @@ def run_spent(folder: RunFolder) -> dict[str, Any] | None:
     settings = folder.settings()
     if not settings.privacy.enabled:
         return None
-    rounds = folder.rounds()
-    platforms = {}
-    for platform in sorted(settings.platforms, key=lambda each: each.name):
-        platforms[platform.name] = _platform_spent(settings, folder.path, platform.name, rounds)
+    rounds, name = folder.rounds(), settings.title
+    if (folder.path / LEDGER_NAME).is_file():
+        name = ledger_name(folder, settings)
+    platforms = {
+        platform.name: _platform_spent(settings, folder.path, platform.name, rounds, name)
+        for platform in sorted(settings.platforms, key=lambda each: each.name)
+    }
     return {
         "where": settings.privacy.where,
         "unit": settings.privacy.unit,
@@ -62,14 +65,14 @@ def run_spent(folder: RunFolder) -> dict[str, Any] | None:
 
 
 def _platform_spent(
-    settings: Settings, folder: Path, name: str, rounds: Sequence[Mapping[str, Any]]
+    settings: Settings, folder: Path, name: str, rounds: Sequence[Mapping[str, Any]], run: str
 ) -> dict[str, Any]:
     delta = settings.privacy.delta
     where = ledger_folder(settings, folder, name)
     events: list[GaussianRelease]
     if where is not None and (where / LINES).is_file():
         chain = read_checked(where, default_witness(where))
-        own = [line.event for line in chain.releases if line.run == settings.title]
+        own = [line.event for line in chain.releases if line.run == run]
         events = [event for event in own if isinstance(event, GaussianRelease)]
         in_all: float | None = read_spent(where, delta=delta).by(settings.privacy.accountant)
     else:

@@ -41,7 +41,13 @@ from fedner.runs.checks import algorithm_of
 from fedner.runs.controls import ControlPoint, train_alone, train_pooled
 from fedner.runs.folder import FACTS, FEDERATED, PRIVACY, SCORES, WHAT_LEFT, RunFolder, begin
 from fedner.runs.outcome import ALONE, METHODS, POOLED, Outcome, outcome_of, summary, write_counts
-from fedner.runs.privacy import Protection, build_protected, protect, train_frozen
+from fedner.runs.privacy import (
+    Protection,
+    build_protected,
+    ledger_name,
+    protect,
+    train_frozen,
+)
 from fedner.runs.privacy_record import run_spent
 from fedner.runs.report import write_report
 from fedner.runs.taggers import keep_tagger, stored_tagger
@@ -133,12 +139,15 @@ def facts_of(federation: Federation) -> dict[str, Any]:
     }
 
 
-def run_settings(federation: Federation, protection: Protection | None = None) -> RunSettings:
+def run_settings(
+    federation: Federation, protection: Protection | None = None, name: str | None = None
+) -> RunSettings:
     """Return how the federation runs.
 
     Args:
         federation: The federation.
         protection: How it is protected; None if it is not.
+        name: The name of the run in ledgers; None takes its title.
     """
     settings = federation.settings
     rounds = num_rounds(federation)
@@ -152,8 +161,10 @@ def run_settings(federation: Federation, protection: Protection | None = None) -
     # What the server noises is not to be told by which norms it refuses.
     norms = NormRule(None, None) if noise else NormRule(asked.norm_factor, asked.norm_bound)
     checkpoint = epoch if training.checkpoint_every is None else training.checkpoint_every
+    if noise is not None and not noise.source.is_simulation:
+        checkpoint = 1  # a sum must not be noised twice, not even after a crash
     return RunSettings(
-        run=settings.title,
+        run=settings.title if name is None else name,
         rounds=rounds,
         batch=training.batch,
         public_sizes=federation.public_sizes,
@@ -202,7 +213,7 @@ def _federate(
 ) -> None:
     """Run the federation to its last round and keep every platform's tagger."""
     protection = protect(federation)
-    plan = run_settings(federation, protection)
+    plan = run_settings(federation, protection, ledger_name(folder, federation.settings))
     tell.begin(federation, plan.rounds)
     initial = initial_shared(federation)
     engine = engine_for(federation, algorithm, initial, folder.path, protection)
