@@ -221,18 +221,11 @@ def test_the_server_of_a_deployment_noises_every_sum_once(tiny: Make, tmp_path: 
     protection = protect(federation)
     plan = run_settings(federation, protection)
     assert plan.checkpoint_every == 1, "stored before it is broadcast"
+    algorithm, first = algorithm_of(settings), initial_shared(federation)
+    engine = engine_for(federation, algorithm, first, tmp_path)
+    rarely = replace(plan, checkpoint_every=2)
     with pytest.raises(FednerError, match="noised twice"):
-        engine = engine_for(
-            federation, algorithm_of(settings), initial_shared(federation), tmp_path
-        )
-        run(
-            algorithm_of(settings),
-            engine,
-            initial_shared(federation),
-            replace(plan, checkpoint_every=2),
-            1,
-            tmp_path / "run",
-        )
+        run(algorithm, engine, first, rarely, 1, tmp_path / "run")
     for name in ("one", "other"):
         train_run(settings, tmp_path / name)
     spent = run_spent(RunFolder(tmp_path / "other"))
