@@ -215,6 +215,11 @@ def test_noise_of_an_update_is_that_of_its_event(is_deployed: bool) -> None:
         assert accepts(tensor, sigma)
         assert not accepts(tensor, sigma * 2 / 3)
         assert not accepts(tensor, sigma * 3 / 2)
+    update = own.answer(fedner().local, replace(broadcast, round=2))
+    for tensor in update.tensors.values():
+        assert accepts(tensor, sigma)
+        assert not accepts(tensor, sigma * 2 / 3)
+        assert not accepts(tensor, sigma * 3 / 2)
     again = own.gradient(broadcast, 1)
     pairs = [
         (found.shared["shared.a"], found.shared["shared.b"]),
