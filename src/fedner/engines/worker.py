@@ -15,6 +15,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from fedner.engines.allocator import keep_freed_memory
 from fedner.engines.buffers import view_tensors, write_tensors
 from fedner.engines.roster import Build, Roster
 from fedner.errors import FednerError
@@ -58,6 +59,7 @@ def work(job: WorkerJob, pipe: Connection) -> None:
     # Ctrl-C reaches the whole group: the engine's process decides what it means.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     torch.set_num_threads(1)
+    keep_freed_memory()
     worker = _Worker(job, pipe)
     try:
         worker.serve()

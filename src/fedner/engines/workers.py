@@ -36,6 +36,7 @@ from fedner.scoring import Scores
 from fedner.tensors import SharedState
 
 SLOTS = 2  # one update is on its way while the next is computed
+_SLOT_BYTES = 32 * 2**20  # for more slots of a worker, so that it need not wait for a busy engine
 _STOP_SECONDS = 5.0
 
 
@@ -80,7 +81,7 @@ class Workers:
         parts = deal_platforms(self._names, loads or {}, min(workers, len(self._names)))
         try:
             for part in parts:
-                slots = [shared_buffer(room, method) for _ in range(SLOTS)]
+                slots = [shared_buffer(room, method) for _ in range(num_slots(part, room, method))]
                 job = WorkerJob(build, part, local, folder, max_live, self._broadcast, slots)
                 self._crew.append(_Member(job, method))
         except BaseException:
@@ -284,6 +285,17 @@ def safe_method() -> StartMethod:
     """Return "fork" where a forked process can compute: on Linux, before a GPU was touched."""
     has_gpu_state = bool(torch.cuda.is_initialized())  # type: ignore[no-untyped-call]
     return "fork" if sys.platform.startswith("linux") and not has_gpu_state else "spawn"
+
+
+def num_slots(part: Sequence[str], room: int, method: StartMethod) -> int:
+    """Return how many updates a worker can have on their way.
+
+    One for each of its platforms where updates are small: the worker computes on while the engine's
+    process waits for a core. Spawned workers share named memory, which is too scarce for that.
+    """
+    if method == "spawn":
+        return SLOTS
+    return max(SLOTS, min(len(part), _SLOT_BYTES // max(room, 1)))
 
 
 def deal_platforms(
