@@ -6,12 +6,18 @@ STAMP := $(VENV)/.installed
 BENCH_STAMP := $(VENV)/.installed-bench
 PEERS := .venv-peers
 PEERS_STAMP := $(PEERS)/.installed
+# Federated peers, an environment each: their pins exclude one another.
+FEDERATIONS := flower flare pfl
+FEDERATION_STAMPS := $(FEDERATIONS:%=.venv-%/.installed)
+FEDERATION_flower := flwr[simulation]==1.41.*
+FEDERATION_flare := nvflare==2.9.*
+FEDERATION_pfl := pfl==0.6.*
 
-.PHONY: help setup demo test test-slow check format bench bench-peers clean
+.PHONY: help setup demo test test-slow check format bench bench-peers bench-federations clean
 .DEFAULT_GOAL := help
 
 help:  ## list the targets
-	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
+	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 20
 
 setup: $(STAMP)  ## make .venv and install fedner with its development tools
 
@@ -51,8 +57,17 @@ $(PEERS_STAMP): pyproject.toml
 bench-peers: $(PEERS_STAMP)  ## taggers beside flair and spaCy, in an environment of their own
 	$(PEERS)/bin/python -m benchmarks.peers.taggers
 
+$(FEDERATION_STAMPS): .venv-%/.installed:
+	test -x .venv-$*/bin/python || $(PYTHON) -m venv .venv-$*
+	.venv-$*/bin/python -m pip install --quiet --disable-pip-version-check 'torch>=2.6,<2.14'
+	.venv-$*/bin/python -m pip install --quiet --disable-pip-version-check '$(FEDERATION_$*)'
+	touch $@
+
+bench-federations: $(STAMP) $(FEDERATION_STAMPS)  ## the same federation in fedner, pfl, Flower and FLARE
+	$(BIN)/python -m benchmarks.peers.federation.contest
+
 bench: $(BENCH_STAMP)  ## speed and memory, as ratios against peers in the same run
 	$(BIN)/python -m benchmarks
 
 clean:  ## remove what the other targets made
-	rm -rf $(VENV) $(PEERS) .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis dist
+	rm -rf $(VENV) $(PEERS) $(FEDERATIONS:%=.venv-%) .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis dist
