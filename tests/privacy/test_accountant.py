@@ -224,3 +224,8 @@ def test_without_the_package_the_remedy_is_named(monkeypatch: pytest.MonkeyPatch
     monkeypatch.setitem(sys.modules, "dp_accounting.rdp", None)
     with pytest.raises(FednerError, match=r"fedner\[privacy\]"):
         rdp_epsilon({(1.2345, 0.5): 1}, DELTA)
+
+
+def test_hardly_any_noise_is_counted_by_the_bound_that_fits_into_memory() -> None:
+    steps = {(1e-6, 0.1): 10}
+    assert pld_epsilon(steps, 1e-5) == rdp_epsilon(steps, 1e-5) > 1e6

@@ -233,3 +233,14 @@ def test_the_server_of_a_deployment_noises_every_sum_once(tiny: Make, tmp_path: 
     for platform in spent["platforms"].values():
         assert platform["steps"] == 6
         assert platform["in_all"] > platform["pld"], "a run begun anew is paid for anew"
+
+
+def test_clipping_without_noise_is_for_simulations_and_costs_everything(
+    tiny: Make, tmp_path: Path
+) -> None:
+    train_run(tiny(*ON, "privacy.noise=0", "training.rounds=2"), tmp_path / "run")
+    spent = RunFolder(tmp_path / "run").read(PRIVACY)["platforms"]["forum-posts"]
+    assert spent["pld"] is None
+    assert spent["rdp"] is None
+    assert "infinite" in (tmp_path / "run" / "report.html").read_text()
+    assert "privacy.noise" in told(tiny, "privacy.noise=0")

@@ -150,11 +150,5 @@ _COLUMNS = ("epsilon (PLD)", "epsilon (RDP)", "delta", "unit", "public size", "s
 def _cells(one: dict[str, Any]) -> tuple[object, ...]:
     sizes = ", ".join(f"{size:,}" for size in one["public_units"]) or "-"
     unit = one["unit"] or "-"
-    return (
-        f"{one['pld']:.3f}",
-        f"{one['rdp']:.3f}",
-        f"{one['delta']:g}",
-        unit,
-        sizes,
-        one["steps"],
-    )
+    spent = ("infinite" if one[key] is None else f"{one[key]:.3f}" for key in ("pld", "rdp"))
+    return (*spent, f"{one['delta']:g}", unit, sizes, one["steps"])

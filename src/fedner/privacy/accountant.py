@@ -33,6 +33,7 @@ _COARSEST_WANTED = 1e-3
 _MAX_POINTS = 500_000
 _MAX_COMBINATIONS = 64
 _SMALLEST_NOISE, _LARGEST_NOISE = 0.05, 2.0**20
+_LEAST_ON_A_GRID = 0.02
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,11 +155,17 @@ def rdp_epsilon(steps: Steps, delta: float) -> float:
 
 
 def pld_epsilon(steps: Steps, delta: float) -> float:
-    """Return epsilon of a composition by privacy-loss distributions."""
+    """Return epsilon of a composition by privacy-loss distributions.
+
+    Where there is hardly any noise the grid of losses would not fit into memory: then it is the
+    Rényi bound, which holds too.
+    """
     if not steps:
         return 0.0
     if any(noise == 0 for noise, _ in steps):
         return math.inf
+    if any(noise < _LEAST_ON_A_GRID for noise, _ in steps):
+        return rdp_epsilon(steps, delta)
     interval = discretisation(steps)
     parts = [
         composed_pld(noise, probability, count, interval)

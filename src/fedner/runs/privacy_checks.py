@@ -106,6 +106,8 @@ def _deployment_problems(settings: Settings) -> Iterator[SettingProblem]:
             "privacy.budget", "nothing", "the epsilon that a platform may ever spend",
             "Add it; or set privacy.simulation for an experiment that protects nobody.",
         )  # fmt: skip
+    if privacy.noise == 0:
+        yield SettingProblem("privacy.noise", "0", "above 0", "Without noise nobody is protected.")
     if training.evaluate_every:
         yield SettingProblem(
             "training.evaluate_every", str(training.evaluate_every), "0 or no such key",

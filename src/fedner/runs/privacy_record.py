@@ -1,5 +1,6 @@
 """What a run spent on every platform: from the ledgers, or from the record of a simulation."""
 
+import math
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, replace
@@ -74,7 +75,9 @@ def _platform_spent(
         chain = read_checked(where, default_witness(where))
         own = [line.event for line in chain.releases if line.run == run]
         events = [event for event in own if isinstance(event, GaussianRelease)]
-        in_all: float | None = read_spent(where, delta=delta).by(settings.privacy.accountant)
+        in_all: float | None = _finite(
+            read_spent(where, delta=delta).by(settings.privacy.accountant)
+        )
     else:
         events = _recorded(rounds, name)
         in_all = None
@@ -131,8 +134,8 @@ def folder_spent(path: Path) -> dict[str, Any]:
 
 def _stated(spend: Spend) -> dict[str, Any]:
     return {
-        "rdp": spend.rdp,
-        "pld": spend.pld,
+        "rdp": _finite(spend.rdp),
+        "pld": _finite(spend.pld),
         "delta": spend.delta,
         "unit": spend.unit,
         "adjacency": spend.adjacency,
@@ -140,6 +143,11 @@ def _stated(spend: Spend) -> dict[str, Any]:
         "steps": spend.steps,
         "simulation": spend.is_simulation,
     }
+
+
+def _finite(value: float) -> float | None:
+    """Return an epsilon as JSON can carry it: None is that of a release without noise."""
+    return value if math.isfinite(value) else None
 
 
 def _notes(settings: Settings) -> list[str]:

@@ -118,7 +118,8 @@ class PrivateSettings(Section):
 class PrivacySettings(Section):
     """Differential privacy of what leaves each platform.
 
-    `noise` is the noise multiplier; or `epsilon` is a target, for which the noise is computed.
+    `noise` is the noise multiplier (0 clips without noise, in a simulation); or `epsilon` is a
+    target, for which the noise is computed.
     `budget` is the epsilon that a platform may ever spend over all runs; its ledger sees to it.
     `training.batch` counts units here, and so does `public_size`. A `simulation` draws sample and
     noise from a seed: for experiments, it protects nobody. `uncharged` declares uses of protected
@@ -129,7 +130,7 @@ class PrivacySettings(Section):
     where: Literal["local", "central"] = "local"
     unit: Literal["sentence", "document", "patient", "platform"] = "sentence"
     clip: Rate = 1.0
-    noise: Rate | None = None
+    noise: Annotated[float, Field(ge=0)] | None = None
     epsilon: Rate | None = None
     delta: Share = 1e-5
     accountant: Literal["pld", "rdp"] = "pld"

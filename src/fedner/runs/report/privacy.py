@@ -52,8 +52,8 @@ def privacy_section(spent: Mapping[str, Any], table: Table) -> str:
     return f"<h2>{word}</h2>{notes}{table(columns, rows)}{uncharged}"
 
 
-def _epsilon(value: float) -> str:
-    return f"{value:.3f}"
+def _epsilon(value: float | None) -> str:
+    return "infinite" if value is None else f"{value:.3f}"
 
 
 def _numbers(values: Sequence[float]) -> str:
