@@ -8,6 +8,7 @@ sentences within their text, and the text fit for UTF-8.
 
 import bz2
 import io
+import json
 import lzma
 import random
 import resource
@@ -245,3 +246,12 @@ def test_white_space_that_int_refuses_around_a_number_of_ade(tmp_path: Path) -> 
     path.write_text("101|Rash after aspirin.|Rash|0|4\x1d|aspirin|11|18\n")
     (document,) = read(path, "ade")
     assert [span.text_in(document.text) for span in document.spans] == ["Rash", "aspirin"]
+
+
+@pytest.mark.parametrize("name", [["clinic"], {}, 5, None])
+def test_a_header_whose_name_is_no_name(tmp_path: Path, name: object) -> None:
+    """Found by mutation: a list as the name of a corpus was an error of Python."""
+    path = tmp_path / "a.jsonl"
+    header = {"fedner": "corpus", "version": 1, "name": name, "labels": []}
+    path.write_text(json.dumps(header) + '\n{"id": "1", "text": "x"}\n')
+    assert read(path).name == "a"

@@ -66,9 +66,9 @@ def recognise(path: Path) -> str | None:
 
 def declared(path: Path, _options: ReadOptions) -> Declared:
     """Return the name in the header, if all files agree on one."""
-    names = {header.get("name") for header in _headers(path)}
-    name = names.pop() if len(names) == 1 else None
-    return Declared(name=name if isinstance(name, str) else None)
+    found = [header.get("name") for header in _headers(path)]
+    names = {name if isinstance(name, str) else None for name in found}
+    return Declared(name=names.pop() if len(names) == 1 else None)
 
 
 def declared_labels(path: Path) -> tuple[str, ...]:
