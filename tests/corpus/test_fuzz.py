@@ -216,7 +216,8 @@ def inside_archive(data: bytes, chance: random.Random) -> bytes:
         found = io.BytesIO()
         with zipfile.ZipFile(io.BytesIO(data)) as old, zipfile.ZipFile(found, "w") as new:
             for name in old.namelist():
-                renamed = mutated(name.encode(), chance).decode("latin-1")[:99] or "x"
+                renamed = mutated(name.encode(), chance).decode("latin-1").partition("\0")[0]
+                renamed = renamed[:99] or "x"  # the library writes no empty name
                 new.writestr(renamed, mutated(old.read(name), chance))
         return found.getvalue()
     if data.startswith(b"\xfd7zXZ"):
