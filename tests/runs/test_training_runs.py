@@ -42,6 +42,30 @@ def test_scores_of_all_methods_on_all_platforms(finished: Path) -> None:
         assert platform["methods"]["federated"] == last[name], "the kept tagger is the last round's"
 
 
+def test_the_last_stretch_trains_every_weight_at_home(tiny: Make, tmp_path: Path) -> None:
+    train_run(tiny("training.rounds=2"), tmp_path / "plain")
+    train_run(tiny("training.rounds=2", "training.finish_epochs=2"), tmp_path / "finished")
+    left = [
+        RunFolder(tmp_path / name).read(WHAT_LEFT)["platforms"] for name in ("plain", "finished")
+    ]
+    assert left[0] == left[1], "nothing more leaves"
+    for name in ("case-reports", "social-posts"):
+        before, after = (
+            dict(load_tagger(tagger_folder(tmp_path / run, name)).tagger.named_parameters())
+            for run in ("plain", "finished")
+        )
+        assert all(not torch.equal(before[key], after[key]) for key in before)
+
+
+@pytest.mark.parametrize(
+    "other",
+    ["privacy={enabled=true,noise=1.0,simulation=true}", 'partition.unannotated="marginal"'],
+)
+def test_the_last_stretch_is_refused_where_it_would_break_a_promise(tiny: Make, other: str) -> None:
+    with pytest.raises(FednerError, match="finish_epochs"):
+        tiny("training.finish_epochs=2", other)
+
+
 def test_alone_takes_at_least_the_steps_of_the_federation(finished: Path) -> None:
     for name in ("case-reports", "forum-posts", "social-posts"):
         control = json.loads((finished / "controls" / "alone" / f"{name}.json").read_text())

@@ -9,6 +9,7 @@ from typing import Any
 
 import torch
 
+from fedner.corpus.archives import input_exists
 from fedner.corpus.readers import READERS
 from fedner.corpus.reading import AUTO
 from fedner.corpus.schemes import canonical
@@ -80,6 +81,7 @@ def cross_problems(settings: Settings) -> list[SettingProblem]:
         *_algorithm_problems(settings),
         *_engine_problems(settings),
         *_platform_problems(settings),
+        *_finish_problems(settings),
         *_privacy_problems(settings),
     ]
 
@@ -179,6 +181,20 @@ def _partition_problems(settings: Settings) -> Iterator[SettingProblem]:
             )  # fmt: skip
 
 
+def _finish_problems(settings: Settings) -> Iterator[SettingProblem]:
+    found = str(settings.training.finish_epochs)
+    if settings.training.finish_epochs and settings.privacy.enabled:
+        yield SettingProblem(
+            "training.finish_epochs", found, "0 under differential privacy",
+            "The last stretch sees the texts in the clear: its taggers would not be private.",
+        )  # fmt: skip
+    if settings.training.finish_epochs and settings.partition.unannotated == "marginal":
+        yield SettingProblem(
+            "training.finish_epochs", found, "0 where unannotated types are marginalised",
+            "The last stretch counts them as O, which would undo what was learnt of them.",
+        )  # fmt: skip
+
+
 def _algorithm_problems(settings: Settings) -> Iterator[SettingProblem]:
     algorithm, problems = _algorithm(settings)
     yield from problems
@@ -238,7 +254,7 @@ def _data_problems(platform: PlatformSettings, key: str) -> Iterator[SettingProb
     test = platform.split.test_data
     for name, path in (("data", platform.data), ("split.test_data", test)):
         is_path = path is not None and (name != "data" or synthetic is None)
-        if is_path and not Path(path or "").exists():
+        if is_path and not input_exists(Path(path or "")):
             remedy = _nearest_path(Path(path or ""))
             yield SettingProblem(f"{key}.{name}", str(path), "a file or folder", remedy)
     known = [AUTO, *READERS]

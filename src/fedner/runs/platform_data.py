@@ -11,7 +11,7 @@ from fedner.corpus.document import Corpus
 from fedner.corpus.prepare import Changes, SentenceChoice, prepare
 from fedner.corpus.problems import ProblemLog
 from fedner.corpus.readers.reader import ReadOptions, SentencePolicy
-from fedner.corpus.reading import read, recognise
+from fedner.corpus.reading import read_recognised
 from fedner.corpus.sentence import Sentence
 from fedner.corpus.splits import split as split_sentences
 from fedner.corpus.splits import subsample
@@ -147,8 +147,9 @@ def _read(settings: PlatformSettings, path: Path) -> PlatformData:
         scheme=settings.scheme,
     )
     log = ProblemLog()
-    recognition = recognise(path, settings.format, options)
-    corpus = read(path, recognition.format, lenient=settings.lenient, options=options, log=log)
+    recognition, corpus = read_recognised(
+        path, settings.format, lenient=settings.lenient, options=options, log=log
+    )
     remarks = {**log.remarks, **{f"problem: {kind}": n for kind, n in log.counts.items()}}
     return _prepared(settings, corpus, recognition.sentence_choice, remarks)
 

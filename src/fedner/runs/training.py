@@ -39,6 +39,7 @@ from fedner.runs.assembly import (
 )
 from fedner.runs.checks import algorithm_of
 from fedner.runs.controls import ControlPoint, train_alone, train_pooled
+from fedner.runs.finishing import finish
 from fedner.runs.folder import FACTS, FEDERATED, PRIVACY, SCORES, WHAT_LEFT, RunFolder, begin
 from fedner.runs.outcome import ALONE, METHODS, POOLED, Outcome, outcome_of, summary, write_counts
 from fedner.runs.privacy import (
@@ -235,6 +236,9 @@ def _federate(
         load(tagger, private_weights(folder, name, plan.rounds))
         if protection is not None and federation.settings.privacy.private_part == "frozen":
             train_frozen(federation, name, tagger)
+        if federation.settings.training.finish_epochs:
+            tell.say(f"the last stretch of {name}, by itself")
+            finish(federation, name, tagger)
         keep_tagger(federation, folder, name, FEDERATED, tagger)
 
 
