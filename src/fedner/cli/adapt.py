@@ -22,7 +22,7 @@ def adapt(
     tune_shared: Annotated[
         bool, typer.Option("--tune-shared", help="Also train its copy of the shared module.")
     ] = False,
-    format: Annotated[str, typer.Option("--format", help="The format of the data.")] = "auto",  # noqa: A002
+    format: Annotated[str, typer.Option("--format", help="The format of the data.")] = "auto",
     lenient: Annotated[
         bool, typer.Option("--lenient", help="Skip and count what cannot be placed.")
     ] = False,

@@ -65,7 +65,7 @@ SeedOption = Annotated[int, typer.Option("--seed", help="The seed of every rando
 @app.command("inspect")
 def inspect(
     path: Annotated[Path, typer.Argument(help=_INPUT)],
-    format: FormatOption = "auto",  # noqa: A002 - the option's name
+    format: FormatOption = "auto",
     lenient: LenientOption = False,
     scheme: SchemeOption = None,
     columns: ColumnsOption = None,
@@ -105,7 +105,7 @@ def convert(
         ),
     ],
     to: Annotated[TargetFormat, typer.Option("--to", help="The format to write.")],
-    format: FormatOption = "auto",  # noqa: A002
+    format: FormatOption = "auto",
     lenient: LenientOption = False,
     scheme: SchemeOption = None,
     columns: ColumnsOption = None,
@@ -141,7 +141,7 @@ def split(
     test: Annotated[float, typer.Option("--test", help="The share of the test part.")] = 0.2,
     folds: Annotated[int, typer.Option("--folds", help="k folds instead of one split.")] = 0,
     seed: SeedOption = 1,
-    format: FormatOption = "auto",  # noqa: A002
+    format: FormatOption = "auto",
     lenient: LenientOption = False,
     scheme: SchemeOption = None,
     columns: ColumnsOption = None,
@@ -191,7 +191,7 @@ def platforms(
         int, typer.Option("--num-sentences", help="The size of each built-in platform.")
     ] = 500,
     seed: SeedOption = 1,
-    format: FormatOption = "auto",  # noqa: A002
+    format: FormatOption = "auto",
     lenient: LenientOption = False,
     overwrite: OverwriteOption = False,
     json: JsonOption = False,
@@ -224,7 +224,7 @@ def overlap(
     with_label: Annotated[
         bool, typer.Option("--with-label", help="Count a string only where its label agrees too.")
     ] = False,
-    format: FormatOption = "auto",  # noqa: A002
+    format: FormatOption = "auto",
     lenient: LenientOption = False,
     json: JsonOption = False,
 ) -> None:

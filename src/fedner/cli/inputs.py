@@ -75,7 +75,7 @@ def ready_to_write(path: Path, *, overwrite: bool = False) -> Path:
 
 def load(
     path: Path,
-    format: str = "auto",  # noqa: A002 - the option's name
+    format: str = "auto",
     *,
     lenient: bool = False,
     options: ReadOptions | None = None,

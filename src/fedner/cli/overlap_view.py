@@ -13,7 +13,7 @@ from fedner.errors import FednerError
 
 def overlap(
     sources: list[Path],
-    format: str,  # noqa: A002 - the option's name
+    format: str,
     *,
     lenient: bool,
     with_label: bool,

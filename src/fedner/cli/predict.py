@@ -31,7 +31,7 @@ def predict(
     out: Annotated[
         Path | None, typer.Option("--out", help="Write JSONL here, whole or not at all.")
     ] = None,
-    format: Annotated[  # noqa: A002 - the option's name
+    format: Annotated[
         str,
         typer.Option("--format", help="The format of the input; text: each line is a document."),
     ] = "auto",
@@ -63,7 +63,7 @@ def predict(
         _show(found, predictor)
 
 
-def _documents(source: Path, format: str) -> "Iterator[Document]":  # noqa: A002
+def _documents(source: Path, format: str) -> "Iterator[Document]":
     """Return the documents of the input as a stream; what cannot be placed is only annotation."""
     from fedner.corpus.reading import open_corpus
 

@@ -18,7 +18,7 @@ def score(
         Path | None,
         typer.Option("--against", help="Another tagger's predictions: adds a paired test."),
     ] = None,
-    format: Annotated[str, typer.Option("--format", help="The format of the inputs.")] = "auto",  # noqa: A002
+    format: Annotated[str, typer.Option("--format", help="The format of the inputs.")] = "auto",
     lenient: Annotated[
         bool, typer.Option("--lenient", help="Skip and count what cannot be placed.")
     ] = False,

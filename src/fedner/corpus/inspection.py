@@ -135,7 +135,7 @@ class Inspection:
 
 def inspect(
     path: Path,
-    format: str = "auto",  # noqa: A002 - the word that users know from `read`
+    format: str = "auto",
     *,
     options: ReadOptions | None = None,
     sentences: SentencePolicy | None = None,

@@ -50,7 +50,7 @@ class Recognition:
 
 def read(
     path: Path | str,
-    format: str = AUTO,  # noqa: A002 - the word that every user knows
+    format: str = AUTO,
     *,
     lenient: bool = False,
     options: ReadOptions | None = None,
@@ -80,7 +80,7 @@ def read(
 
 def read_recognised(
     path: Path,
-    format: str = AUTO,  # noqa: A002
+    format: str = AUTO,
     *,
     lenient: bool = False,
     options: ReadOptions | None = None,
@@ -101,7 +101,7 @@ def read_recognised(
 
 def open_corpus(
     path: Path,
-    format: str = AUTO,  # noqa: A002
+    format: str = AUTO,
     options: ReadOptions | None = None,
     *,
     log: ProblemLog | None = None,
@@ -126,7 +126,7 @@ def open_corpus(
 
 def _open_archive(
     place: archives.Place,
-    format: str,  # noqa: A002
+    format: str,
     options: ReadOptions,
     log: ProblemLog,
 ) -> tuple[Recognition, Iterator[Document], ProblemLog]:
@@ -152,7 +152,7 @@ def _open_archive(
 
 def recognise(
     path: Path,
-    format: str = AUTO,  # noqa: A002
+    format: str = AUTO,
     options: ReadOptions | None = None,
 ) -> Recognition:
     """Say what an input is, and why.
@@ -187,7 +187,7 @@ def _described(reader: Reader, path: Path, why: str, options: ReadOptions) -> Re
     return Recognition(reader.name, why, reader.sentences, labels, reader.declared(path, options))
 
 
-def _reader_named(format: str) -> Reader:  # noqa: A002
+def _reader_named(format: str) -> Reader:
     if format in READERS:
         return READERS[format]
     known = ", ".join([AUTO, *READERS])
