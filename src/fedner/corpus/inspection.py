@@ -134,7 +134,7 @@ class Inspection:
 
 
 def inspect(
-    path: Path,
+    path: Path | str,
     format: str = "auto",
     *,
     options: ReadOptions | None = None,
@@ -152,7 +152,7 @@ def inspect(
         flatten: The flattening policy whose effect is shown.
         num_examples: How many example sentences to collect.
     """
-    recognition, documents, log = open_corpus(path, format, options or ReadOptions())
+    recognition, documents, log = open_corpus(Path(path), format, options or ReadOptions())
     policy = sentences or recognition.sentence_choice
     files, changes, as_is = dict[str, Tally](), Changes(), Tally()
     examples: list[Example] = []

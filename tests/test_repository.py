@@ -1,0 +1,59 @@
+"""The repository itself: links lead somewhere, snippets run, exports exist, nothing foreign."""
+
+import importlib
+import pkgutil
+import re
+import subprocess
+from pathlib import Path
+
+import pytest
+
+import fedner
+
+ROOT = Path(__file__).resolve().parents[1]
+PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]
+LINK = re.compile(r"\[[^\]]*\]\((?!https?:)([^)#\s]+)")
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_links_lead_somewhere(page: Path) -> None:
+    missing = [link for link in LINK.findall(page.read_text()) if not (page.parent / link).exists()]
+    assert missing == []
+
+
+def test_the_snippet_on_corpora_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    page = (ROOT / "docs" / "corpora.md").read_text()
+    snippet = re.findall(r"```python\n(.*?)```", page, re.S)[-1]
+    notes = tmp_path / "notes"
+    notes.mkdir()
+    (notes / "a.txt").write_text("Nausea after aspirin.\n")
+    (notes / "a.ann").write_text("T1\tADE 0 6\tNausea\nT2\tDrug 13 20\taspirin\n")
+    monkeypatch.chdir(tmp_path)
+    scope: dict[str, object] = {}
+    exec(compile(snippet, "docs/corpora.md", "exec"), scope)  # noqa: S102 - our own page
+    assert scope["corpus"].labels == ("ADE", "Drug")
+    assert len(scope["prepared"].sentences) == 1
+
+
+def test_every_exported_name_exists() -> None:
+    for module in pkgutil.walk_packages(fedner.__path__, "fedner."):
+        if module.name.endswith(("__main__", "crf_triton")):
+            continue
+        loaded = importlib.import_module(module.name)
+        missing = [name for name in getattr(loaded, "__all__", ()) if not hasattr(loaded, name)]
+        assert missing == [], module.name
+
+
+def test_tracked_files_are_small_and_name_no_machine() -> None:
+    listed = subprocess.run(
+        ["git", "ls-files"], cwd=ROOT, capture_output=True, text=True, check=False
+    )
+    if listed.returncode:
+        pytest.skip("not a git checkout")
+    paths = [ROOT / line for line in listed.stdout.splitlines()]
+    large = [path.name for path in paths if path.is_file() and path.stat().st_size > 1_000_000]
+    assert large == []
+    texts = [path for path in paths if path.suffix in (".py", ".md", ".toml", ".yaml")]
+    home = re.compile("/(?:ro" + "ot|wo" + "rk)/")
+    named = [path.name for path in texts if path.is_file() and home.search(path.read_text())]
+    assert named == []
