@@ -1,4 +1,4 @@
-"""Freed memory stays with a worker: every step allocates what the last one freed."""
+"""Freed memory stays with a process that trains: a step allocates what the last one freed."""
 
 import ctypes
 import sys
@@ -12,7 +12,7 @@ def keep_freed_memory() -> bool:
     """Let this process keep what it frees instead of handing each page back, where glibc does so.
 
     A small step of training allocates and frees some megabytes. Handed back to the system, they
-    come again as fresh pages, each with a fault: up to a tenth of the time of the step. Up to
+    come again as fresh pages, each with a fault: up to a fifth of the time of the step. Up to
     `_TRIM_BYTES` are kept; blocks above `_MMAP_BYTES` still go back at once.
 
     Returns:

@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
+from fedner.engines.allocator import keep_freed_memory
 from fedner.engines.roster import Build, Roster
 from fedner.federated.aggregate import Reply
 from fedner.federated.checkpoints import platform_folder, stored_rounds
@@ -25,6 +26,9 @@ class InProcess:
     ) -> None:
         """Make the engine; platforms are built when first asked.
 
+        This process computes for them, so that it keeps freed memory from now on, up to a bound
+        (`allocator.keep_freed_memory`).
+
         Args:
             build: Makes a platform, at its beginning, of its name.
             names: The platforms.
@@ -32,6 +36,7 @@ class InProcess:
             folder: The run folder, where platforms store their states.
             max_live: How many platforms are held in memory; the others are spilled to disk.
         """
+        keep_freed_memory()
         self._roster = Roster(build, names, local, folder, max_live)
 
     @property
