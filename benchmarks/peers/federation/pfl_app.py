@@ -84,6 +84,8 @@ def simulate() -> None:
     )
     if os.environ.get("RANK", "0") == "0":
         lap.watch.write(task.weights_of(tagger))
+    if torch.distributed.is_initialized():
+        torch.distributed.destroy_process_group()  # its threads may abort an exiting process
 
 
 if __name__ == "__main__":
