@@ -207,15 +207,27 @@ def test_killed_and_resumed_gives_the_same_weights(
     assert all(torch.equal(whole[name], parts[name]) for name in whole)
 
 
+def hear_ctrl_c() -> None:
+    """Undo what a shell does to its background jobs, which these tests may be: ignoring Ctrl-C."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+
+
 def test_ctrl_c_stops_cleanly_and_says_how_to_go_on(federation: Path, tmp_path: Path) -> None:
     out = tmp_path / "stopped"
     arguments = ("train", federation, "--out", out, "--set", "training.rounds=5000")
     process = subprocess.Popen(
-        command(*arguments), stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, env=ONE_THREAD
+        command(*arguments),
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        env=ONE_THREAD,
+        preexec_fn=hear_ctrl_c,  # noqa: PLW1509 - one call, and nothing else runs in the child
     )
-    wait_for_rounds(out, 3, process)
-    process.send_signal(signal.SIGINT)
-    _, said = process.communicate(timeout=60)
+    try:
+        wait_for_rounds(out, 3, process)
+        process.send_signal(signal.SIGINT)
+        _, said = process.communicate(timeout=60)
+    finally:
+        process.kill()
     assert process.returncode == 130
     assert f"fedner train {out} --resume" in said.decode()
     assert "Traceback" not in said.decode()
