@@ -143,8 +143,12 @@ def _gain_cells(gain: Mapping[str, Any] | None) -> list[str]:
     below = f"<small>{low:+.1f} to {high:+.1f}</small><small>relaxed {100 * relaxed:+.1f}</small>"
     return [
         f"{value:+.1f}{below}",
-        f'<span class="{style}">{word}</span><small>p = {gain["strict"]["p_value"]:.3f}</small>',
+        f'<span class="{style}">{word}</span><small>{_p(gain["strict"]["p_value"])}</small>',
     ]
+
+
+def _p(value: float) -> str:
+    return "p &lt; 0.001" if value < 0.001 else f"p = {value:.3f}"
 
 
 def _gain_chart(platforms: Mapping[str, Mapping[str, Any]]) -> str:
@@ -177,7 +181,7 @@ def _curves(found: Findings) -> str:
         panels.append(f'<div class="panel"><h3>{escape(name)}</h3>{chart}</div>')
     return (
         "<h2>Learning curves</h2><p>Strict F1 on the test part after so many rounds; broken lines "
-        "are the controls at their end. The curves are shown, not used: nothing was chosen by "
+        "are the controls at their end. The run itself chose nothing by "
         f'them.</p>{_legend(found.methods)}<div class="panels">{"".join(panels)}</div>'
     )
 
