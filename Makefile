@@ -32,7 +32,7 @@ $(BENCH_STAMP): $(STAMP)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --editable .
 	touch $@
 
-demo: $(STAMP)  ## the built-in platforms and what is in them
+demo: $(STAMP)  ## three synthetic platforms: alone, federated, pooled; did joining help?
 	$(BIN)/fedner demo
 
 test: $(STAMP)  ## the default tests (no corpora needed)
