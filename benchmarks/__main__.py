@@ -27,7 +27,8 @@ def machine() -> str:
 
 def main(names: list[str]) -> int:
     """Run the benchmarks and print one line per result."""
-    known = [each.name for each in pkgutil.iter_modules(benchmarks.__path__) if each.name[0] != "_"]
+    found = pkgutil.iter_modules(benchmarks.__path__)
+    known = [each.name for each in found if not each.ispkg and each.name[0] != "_"]
     unknown = sorted(set(names) - set(known))
     if unknown:
         print(f"no such benchmark: {unknown}; there are {known}", file=sys.stderr)
