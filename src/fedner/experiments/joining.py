@@ -145,7 +145,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         for found in pool.map(run, jobs):
             points += found
             _store(options.out / "points.json", points, vars(options))
-    print(table(points))
+    if any(point.method == "alone" for point in points):  # --set training.controls=[] has none
+        print(table(points))
     return 0
 
 
