@@ -157,4 +157,5 @@ def test_compositions_as_the_issue_has_them() -> None:
         "ELMoNER": "words + char CNN + context -> word CNN -> BiLSTM -> CRF",
         "BI-LSTM-TDDL": "words -> BiLSTM -> softmax",
         "BI-LSTM-CRF": "words -> BiLSTM -> CRF",
+        "PRIVATE-BI-LSTM-CRF": "words + shapes + context -> BiLSTM -> CRF",
     }

@@ -15,6 +15,7 @@ from torch.nn import functional
 from fedner.errors import FednerError
 from fedner.models.crf import CRF
 from fedner.models.embeddings.characters import CharacterCNN
+from fedner.models.embeddings.shapes import WordShapes
 from fedner.models.embeddings.words import WordEmbedding
 from fedner.models.encoders import BiLSTM, Dropout, WordCNN
 from fedner.models.features import Batch
@@ -33,6 +34,7 @@ class Embeddings(nn.Module):
         words: The word table, frozen or trained.
         characters: The character CNN, or None.
         context: A module over the context features, or None where they are taken as they are.
+        shapes: The fixed features of a word's shape, or None.
         context_dimension: Features of the context of each token; 0 for none.
         dimension_out: Features of each token in all.
     """
@@ -44,22 +46,27 @@ class Embeddings(nn.Module):
         context_dimension: int,
         dropout: float,
         context: nn.Module | None = None,
+        shapes: WordShapes | None = None,
     ) -> None:
         super().__init__()
         self.words = words
         self.characters = characters
         self.context = context
+        self.shapes = shapes
         self.context_dimension = context_dimension
         self.dropout = Dropout(dropout)
         num_filters = 0 if characters is None else characters.filters
-        self.dimension_out = words.dimension + num_filters + context_dimension
+        num_shapes = 0 if shapes is None else shapes.dimension
+        self.dimension_out = words.dimension + num_filters + num_shapes + context_dimension
 
     def forward(self, batch: Batch) -> list[Tensor]:
-        """Return words, characters and context of every token, zero where there is none."""
+        """Return words, characters, shapes and context of every token, zero where there is none."""
         vectors_UD = batch.vectors_UD if not self.words.trainable else None
         distinct = [self.words(batch.rows_U) if vectors_UD is None else vectors_UD]
         if self.characters is not None:
             distinct.append(self.characters(batch.characters_UC))
+        if self.shapes is not None:
+            distinct.append(self.shapes(batch.characters_UC))
         # Distinct word 0 is no word: its vectors are zero, which makes a mask superfluous.
         parts = [functional.embedding(batch.word_BL, vectors) for vectors in distinct]
         if self.context_dimension:

@@ -10,6 +10,7 @@ from typing import Literal
 from fedner.errors import FednerError
 from fedner.models.crf import CRF
 from fedner.models.embeddings.characters import CharacterCNN
+from fedner.models.embeddings.shapes import WordShapes
 from fedner.models.embeddings.words import WordEmbedding
 from fedner.models.features import TagSpace
 from fedner.models.initialise import initialise
@@ -28,6 +29,7 @@ class Recipe:
         paper: Where it comes from.
         reading: What the papers leave open, and how it is read here.
         characters: Whether words carry a character CNN.
+        shapes: Whether words carry the fixed features of their shape.
         context: Whether precomputed context features are joined to each word.
         widths: The widths of the word CNN; empty for none.
         lstm_layers: Stacked BiLSTM layers; 0 for none.
@@ -44,6 +46,7 @@ class Recipe:
     paper: str
     reading: str
     characters: bool = False
+    shapes: bool = False
     context: bool = False
     widths: tuple[int, ...] = ()
     lstm_layers: int = 1
@@ -59,6 +62,7 @@ class Recipe:
     def composition(self) -> str:
         """The parts in one line."""
         words = "words" + (" + char CNN" if self.characters else "")
+        words += " + shapes" if self.shapes else ""
         words += " + context" if self.context else ""
         parts = [words]
         if len(self.widths) == 1:
@@ -141,6 +145,16 @@ _RECIPES = (
         reading="The hidden size is not stated: 2x200; word vectors frozen. " + _DROPOUT,
         split="everything",
     ),
+    Recipe(
+        name="PRIVATE-BI-LSTM-CRF",
+        paper="after Jana and Biemann 2021, where every trained weight is noised",
+        reading="Everything pretrained is frozen; case and digits come from fixed features instead "
+        "of a character CNN; no dropout, noise enough.",
+        shapes=True,
+        context=True,
+        split="everything",
+        dropout=0.0,
+    ),
 )
 
 RECIPES: dict[str, Recipe] = {recipe.name: recipe for recipe in _RECIPES}
@@ -197,7 +211,8 @@ def build_tagger(
     characters = None
     if recipe.characters:
         characters = CharacterCNN(recipe.character_dimension, recipe.character_filters)
-    embeddings = Embeddings(words, characters, context_dimension, recipe.dropout)
+    shapes = WordShapes() if recipe.shapes else None
+    embeddings = Embeddings(words, characters, context_dimension, recipe.dropout, shapes=shapes)
     num_tags = len(space.tags)
     decoder: CRF | SoftmaxDecoder = SoftmaxDecoder(num_tags)
     if recipe.decoder == "crf":

@@ -260,7 +260,7 @@ def _forward(tagger: Tagger, batch: Batch) -> tuple[Tensor, list[Tap]]:
 
 
 def _embed(embeddings: Embeddings, batch: Batch) -> tuple[list[Tensor], list[Tap]]:
-    """Return words, characters and context of every token, and the taps of what is trained."""
+    """Return what every token is made of, part by part, and the taps of what is trained."""
     taps: list[Tap] = []
     words = embeddings.words
     with torch.no_grad():
@@ -276,6 +276,9 @@ def _embed(embeddings: Embeddings, batch: Batch) -> tuple[list[Tensor], list[Tap
         )
         parts.append(features_BLF)
         taps += [] if tap is None else [tap]
+    if embeddings.shapes is not None:
+        shapes_UF = embeddings.shapes(batch.characters_UC)
+        parts.append(functional.embedding(batch.word_BL, shapes_UF))
     if embeddings.context_dimension:
         with torch.no_grad():
             context_BLD = embeddings._context(batch)

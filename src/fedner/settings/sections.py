@@ -39,9 +39,10 @@ class Section(BaseModel):
 
 
 class ModelSettings(Section):
-    """Which tagger: a recipe of the zoo; sizes left out are the recipe's own."""
+    """Which tagger: a recipe of the zoo; what is left out is the recipe's own."""
 
     recipe: str = "CNN-CLSTM-CRF"
+    decoder: Literal["crf", "softmax"] | None = None
     hidden: Positive | None = None
     filters: Positive | None = None
     character_filters: Positive | None = None
