@@ -68,7 +68,7 @@ def test_offsets_labels_and_confidences(predictor: Predictor) -> None:
 
 def test_chunks_change_nothing(predictor: Predictor, monkeypatch: pytest.MonkeyPatch) -> None:
     whole = list(predictor.predict_documents(CORPUS.documents))
-    monkeypatch.setattr("fedner.inference.predict.CHUNK_CHARACTERS", 150)
+    monkeypatch.setattr("fedner.inference.reading.CHUNK_CHARACTERS", 150)
     for ours, theirs in zip(predictor.predict_documents(CORPUS.documents), whole, strict=True):
         places = [(m.start, m.end, m.label) for m in ours.mentions]
         assert places == [(m.start, m.end, m.label) for m in theirs.mentions]

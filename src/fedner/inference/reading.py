@@ -1,0 +1,121 @@
+"""From texts to sentences and from their entities back to mentions, whatever finds the entities.
+
+The torch tagger (`predict.py`) and the exported one (`onnx_tagger.py`) both read through here, so
+that they see the same sentences and tokens. Documents are taken in chunks of bounded size and come
+out in the order in which they came in. Nothing here needs torch.
+"""
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+
+from fedner.corpus.document import Document
+from fedner.corpus.prepare import prepare
+from fedner.corpus.segment import SentencePolicy
+from fedner.corpus.sentence import Entity, Sentence
+
+# A chunk has about this many characters, or one document.
+CHUNK_CHARACTERS = 1 << 17
+# Longer sentences are cut, at a punctuation mark if there is one.
+LONGEST_SENTENCE = 1_000
+
+# The entities of each sentence, with their confidences.
+Found = list[list[tuple[Entity, float]]]
+Finder = Callable[[Sequence[Sentence]], Found]
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Mention:
+    """A mention that the tagger found.
+
+    Attributes:
+        start: Where it begins, in characters of the text.
+        end: Where it ends, half-open.
+        label: The entity type.
+        text: Its words.
+        confidence: The probability of exactly this mention under the tagger (`confidence.py`).
+    """
+
+    start: int
+    end: int
+    label: str
+    text: str
+    confidence: float
+
+
+@dataclass(frozen=True, slots=True)
+class TokenMention:
+    """A mention over given tokens: half-open token indices, label and confidence."""
+
+    start: int
+    end: int
+    label: str
+    confidence: float
+
+
+@dataclass(frozen=True, slots=True)
+class Predicted:
+    """A document and what the tagger found in it.
+
+    Attributes:
+        document: The document as it came in.
+        mentions: In the order of the text.
+    """
+
+    document: Document
+    mentions: tuple[Mention, ...]
+
+
+def read_documents(find: Finder, documents: Iterable[Document]) -> Iterator[Predicted]:
+    """Yield each document with its mentions; only a chunk of them is held in memory.
+
+    The sentences and tokens of a document are its own where it has them.
+    """
+    for chunk in _chunks(documents):
+        by_document = [_sentences_of(document) for document in chunk]
+        found = iter(find([one for each in by_document for one in each]))
+        for document, sentences in zip(chunk, by_document, strict=True):
+            mentions = [
+                _mention(document, sentence, entity, confidence)
+                for sentence in sentences
+                for entity, confidence in next(found)
+            ]
+            yield Predicted(document, tuple(mentions))
+
+
+def read_texts(find: Finder, texts: Iterable[str]) -> list[tuple[Mention, ...]]:
+    """Return the mentions of each text, split into sentences by rule."""
+    documents = (Document(str(number), text) for number, text in enumerate(texts))
+    return [predicted.mentions for predicted in read_documents(find, documents)]
+
+
+def read_tokens(find: Finder, sentences: Iterable[Sequence[str]]) -> list[tuple[TokenMention, ...]]:
+    """Return the mentions of sentences that are tokenised already."""
+    made = [Sentence.of(tuple(tokens)) for tokens in sentences]
+    return [
+        tuple(TokenMention(*entity, confidence) for entity, confidence in found)
+        for found in find(made)
+    ]
+
+
+def _chunks(documents: Iterable[Document]) -> Iterator[list[Document]]:
+    chunk: list[Document] = []
+    size = 0
+    for document in documents:
+        if chunk and size + len(document.text) > CHUNK_CHARACTERS:
+            yield chunk
+            chunk, size = [], 0
+        chunk.append(document)
+        size += len(document.text)
+    if chunk:
+        yield chunk
+
+
+def _sentences_of(document: Document) -> tuple[Sentence, ...]:
+    bare = Document(document.id, document.text, (), document.segments)
+    policy: SentencePolicy = "rule" if document.segments is None else "as given"
+    return prepare([bare], sentences=policy, max_tokens=LONGEST_SENTENCE).sentences
+
+
+def _mention(document: Document, sentence: Sentence, entity: Entity, confidence: float) -> Mention:
+    start, end = sentence.starts[entity.start], sentence.ends[entity.end - 1]
+    return Mention(start, end, entity.label, document.text[start:end], confidence)
