@@ -48,6 +48,8 @@ class AloneSettings:
         most_epochs: An end in any case, though never below `least_steps`.
         share: The part of the training data that is held out.
         by: What must stay together when it is.
+        falling: Whether the rate of the final training falls in a straight line to 0, as that of
+            the federation does.
     """
 
     batches: tuple[int, ...]
@@ -57,6 +59,7 @@ class AloneSettings:
     most_epochs: int = 100
     share: float = 0.1
     by: Unit = "sentence"
+    falling: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -173,10 +176,13 @@ def _final(
 ) -> Alone:
     """Train on the whole training part as the winner did, and at least as long as asked."""
     epochs = max(best.best_epoch, _epochs_for(settings.least_steps, corpus, best.batch))
+    steps = epochs * _steps_of_epoch(corpus, best.batch)
     chosen = replace(settings.training, batch=best.batch, epochs=epochs, patience=None)
+    if settings.falling:
+        falling = replace(chosen.optimiser, schedule="linear", decay_steps=steps)
+        chosen = replace(chosen, optimiser=falling)
     tagger = make_tagger()
     train(tagger, corpus, chosen, seed, after_epoch=after_epoch)
-    steps = epochs * _steps_of_epoch(corpus, best.batch)
     return Alone(tagger, best.batch, epochs, steps, tried)
 
 

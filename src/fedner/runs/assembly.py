@@ -278,7 +278,9 @@ def rounds_in_epoch(federation: Federation) -> float:
     batch, sample = settings.training.batch, settings.participation.sample
     if isinstance(parameters, FednerSettings):
         steps = -(-sum(sizes.values()) // batch)
-        if sample is None:
+        if parameters.batching == "each":
+            steps = max(-(-size // batch) for size in sizes.values())
+        elif sample is None:
             steps = rounds_per_epoch(sizes, batch)
         return max(1, -(-steps // parameters.local_steps))
     local = getattr(parameters, "local", None)

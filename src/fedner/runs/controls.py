@@ -32,6 +32,7 @@ from fedner.runs.assembly import (
     rounds_in_epoch,
 )
 from fedner.runs.checks import parameters_of
+from fedner.runs.finishing import finish
 from fedner.runs.folder import RunFolder
 from fedner.runs.outcome import ALONE, POOLED
 from fedner.runs.taggers import keep_tagger, space_of
@@ -95,6 +96,7 @@ def _alone(federation: Federation, folder: RunFolder, name: str, on_point: OnPoi
         patience=settings.training.patience,
         most_epochs=settings.training.control_epochs,
         by=settings.platform(name).split.by,
+        falling=settings.private.schedule == "linear",
     )
     result = alone(
         partial(new_tagger, federation, name, space),
@@ -105,6 +107,8 @@ def _alone(federation: Federation, folder: RunFolder, name: str, on_point: OnPoi
         settings.seed,
         after_epoch=partial(_tell, on_point, ALONE, (name,)),
     )
+    if settings.training.finish_epochs:
+        finish(federation, name, result.tagger, space)
     record = {
         "batch": result.batch,
         "epochs": result.epochs,

@@ -7,7 +7,7 @@ weights trained, at a rate that falls to zero, fit both to the platform's own an
 
 from dataclasses import replace
 
-from fedner.models.features import select
+from fedner.models.features import TagSpace, select
 from fedner.models.tagger import Tagger
 from fedner.runs.assembly import Federation, encoded, private_optimiser
 from fedner.seeds import derive
@@ -16,16 +16,19 @@ from fedner.training import TrainingSettings, train
 MOST_SENTENCES = 32
 
 
-def finish(federation: Federation, name: str, tagger: Tagger) -> None:
+def finish(
+    federation: Federation, name: str, tagger: Tagger, space: TagSpace | None = None
+) -> None:
     """Train a platform's own copy of the whole tagger in place, at half the private rate, falling.
 
     Args:
         federation: The federation; its settings say for how many epochs.
         name: The platform.
-        tagger: Its tagger after the last round.
+        tagger: Its tagger after the last round, or that of a control, which gets the same stretch.
+        space: Other tags than the platform's own, as where the federation shares its tags.
     """
     settings = federation.settings
-    corpus = select(encoded(federation, name), federation.data[name].train)
+    corpus = select(encoded(federation, name, space), federation.data[name].train)
     batch = min(MOST_SENTENCES, settings.training.batch)
     epochs = settings.training.finish_epochs
     optimiser = private_optimiser(settings)

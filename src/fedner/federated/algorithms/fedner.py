@@ -11,6 +11,10 @@ joint batch (up to the rounding of |N_i|). "sum": L^i is the sum over N_i; g the
 the server divides it by N, so that rates mean the same in both: platform i's mean gradient weighs
 n_i / sum n_j * |N_i| / N, about the square of its share.
 
+Batches. "joint": the paper's |N_i|. "each" (ours): every platform draws N sentences; eq. 2 is then
+still the mean over all sentences, estimated better, and a small platform's private part no longer
+steps along the gradient of a handful of sentences.
+
 K local steps (ours; fewer rounds): the shared part takes K - 1 plain SGD steps at `local_rate` on
 the platform's working copy. The update is the mean of the K gradients, never a difference of
 weights, so that the server's optimiser consumes what it was made for; at K = 1 this is Algorithm 1.
@@ -23,7 +27,7 @@ import torch
 
 from fedner.errors import FednerError
 from fedner.federated.aggregate import Combined
-from fedner.federated.algorithms.algorithm import Algorithm, Server, copied, stepped
+from fedner.federated.algorithms.algorithm import Algorithm, Batching, Server, copied, stepped
 from fedner.federated.messages import Broadcast
 from fedner.federated.platform import Contribution, LossReading, Platform
 from fedner.optimisers import Optimiser, OptimiserSettings
@@ -39,12 +43,14 @@ class FednerSettings:
         local_steps: K.
         local_rate: Of the plain SGD steps on the working copy; unused at K = 1.
         loss: The reading of L^i.
+        batching: Whether N sentences are drawn by all platforms together, or by each.
     """
 
     server: OptimiserSettings = field(default_factory=OptimiserSettings)
     local_steps: int = 1
     local_rate: float = 0.1
     loss: LossReading = "mean"
+    batching: Batching = "joint"
 
 
 def fedner(settings: FednerSettings | None = None) -> Algorithm:
@@ -57,7 +63,7 @@ def fedner(settings: FednerSettings | None = None) -> Algorithm:
         partial(_init, chosen),
         partial(_local, chosen),
         partial(_advance, chosen),
-        batching="joint",
+        batching=chosen.batching,
         sends="gradients",
     )
 
