@@ -8,6 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from fedner.corpus.document import Corpus
+from fedner.corpus.groups import Unit
+from fedner.corpus.platforms import divide
 from fedner.corpus.prepare import Changes, SentenceChoice, prepare
 from fedner.corpus.problems import ProblemLog
 from fedner.corpus.readers.reader import ReadOptions, SentencePolicy
@@ -124,7 +126,17 @@ def load_platform(settings: PlatformSettings, seed: int) -> PlatformData:
         whole = _prepared(settings, corpus, "as given", {})
     else:
         whole = _read(settings, Path(settings.data))
+    if settings.part is not None:
+        whole = _one_of_equal_parts(whole, settings.part, settings.split.by, seed)
     return _with_less(_parted(settings, whole, seed), settings.split, seed)
+
+
+def _one_of_equal_parts(whole: PlatformData, part: str, by: Unit, seed: int) -> PlatformData:
+    number, into = map(int, part.split("/"))
+    numbered = [replace(each, index=index) for index, each in enumerate(whole.sentences)]
+    own = divide(numbered, into=into, how="equal", seed=seed, by=by)[number - 1]
+    kept = sorted(sentence.index for sentence in own)
+    return replace(whole, sentences=tuple(whole.sentences[index] for index in kept))
 
 
 def _parted(settings: PlatformSettings, whole: PlatformData, seed: int) -> PlatformData:

@@ -222,13 +222,18 @@ class PlatformSettings(Section):
 
     `data` is a path, or "synthetic:NAME" for a built-in platform of `num_sentences`. `labels` are
     the types that it annotates, after `label_map`, which renames types or, with an empty string,
-    leaves them out. `public_size` is what weights and batch sizes come from. `ledger` is the folder
+    leaves them out. `part = "2/5"` takes the second of five equal parts of the data, drawn by the
+    seed: one corpus among platforms that do not exist, for simulations; an own test file stays
+    whole. `public_size` is what weights and batch sizes come from. `ledger` is the folder
     of the platform's privacy ledger, best one for all runs; without it, it is in the run folder.
     """
 
     name: PlatformName
     data: str
     num_sentences: Positive = 500
+    part: Annotated[str, StringConstraints(pattern=r"^[1-9][0-9]{0,3}/[1-9][0-9]{0,3}$")] | None = (
+        None
+    )
     format: str = "auto"
     lenient: bool = False
     scheme: str | None = None
@@ -242,6 +247,13 @@ class PlatformSettings(Section):
     split: SplitSettings = Field(default_factory=SplitSettings)
     public_size: Positive | None = None
     ledger: str | None = None
+
+    @field_validator("part")
+    @classmethod
+    def _is_a_part_of_the_whole(cls, value: str | None) -> str | None:
+        if value is not None and int(value.partition("/")[0]) > int(value.partition("/")[2]):
+            raise PydanticCustomError("part", "a part of at most the whole, such as 2/5")
+        return value
 
     @property
     def synthetic(self) -> str | None:
