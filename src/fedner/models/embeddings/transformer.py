@@ -13,11 +13,8 @@ Shapes: B windows, T pieces of the longest, W words, D features.
 
 import hashlib
 import json
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass
+from collections.abc import Sequence
 from pathlib import Path
-from types import ModuleType
 from typing import Any, Literal
 
 import numpy as np
@@ -34,49 +31,19 @@ from fedner.models.embeddings.transformer_files import (
     folder_of,
     library,
 )
-from fedner.models.embeddings.transformer_windows import Window, batched, cut, means
+from fedner.models.embeddings.transformer_loading import (
+    Reading,
+    load_model,
+    load_tokenizer,
+    quiet,
+    reading_of,
+    split_into_pieces,
+)
+from fedner.models.embeddings.transformer_windows import Window, batched, cut, lay_out, means
 
 Precision = Literal["float32", "float16", "bfloat16"]
 
-USUAL_WINDOW = 512
-# What averaging takes by default, as Devlin et al. 2019 found best for features that stay frozen.
-USUAL_LAYERS = 4
 _DTYPES = {"float32": torch.float32, "float16": torch.float16, "bfloat16": torch.bfloat16}
-# Whether a tokenizer sees words as they stand inside a text is told by a leading blank.
-_BLANK_MATTERS = "ByteLevel"
-
-
-@dataclass(frozen=True, slots=True)
-class Reading:
-    """How an encoder is read.
-
-    Attributes:
-        layers: The layers to average; 0 is what the first layer sees.
-        window: Pieces that it takes at a time, its own special ones included.
-        overlap: Pieces that neighbouring windows share at least.
-        before: The special pieces at the beginning.
-        after: The special pieces at the end.
-        padding: The piece that fills short windows up.
-        leading_blank: Whether the tokenizer wants a blank before every word.
-    """
-
-    layers: tuple[int, ...]
-    window: int
-    overlap: int
-    before: tuple[int, ...]
-    after: tuple[int, ...]
-    padding: int
-    leading_blank: bool
-
-    @property
-    def num_special(self) -> int:
-        """How many special pieces a window has."""
-        return len(self.before) + len(self.after)
-
-    @property
-    def capacity(self) -> int:
-        """How many pieces of text a window has room for."""
-        return self.window - self.num_special
 
 
 class TransformerEncoder:
@@ -136,11 +103,11 @@ class TransformerEncoder:
         folder = folder_of(source, online=online)
         files = checked_files(folder)
         transformers = library("transformers")
-        with _quiet(transformers):
-            model, config = _load_model(transformers, folder, _DTYPES[precision])
-            wrapper = _load_tokenizer(transformers, folder)
+        with quiet(transformers):
+            model, config = load_model(transformers, folder, _DTYPES[precision])
+            wrapper = load_tokenizer(transformers, folder)
         tokenizer = wrapper.backend_tokenizer
-        reading = _reading(model, config, wrapper, layers, window, overlap)
+        reading = reading_of(model, config, wrapper, layers, window, overlap)
         origin = EmbeddingOrigin(
             "transformer",
             folder.resolve().name if Path(source).is_dir() else str(source),
@@ -188,17 +155,11 @@ class TransformerEncoder:
 
     def _encode_group(self, group: Sentences) -> NDArray[np.float32]:
         """Return the features of all words of some sentences (W, D)."""
-        blank = " " if self.reading.leading_blank else ""
-        words = [[blank + _sound(word) if word else "" for word in words] for words in group]
-        encodings = self._tokenizer.encode_batch(
-            words, is_pretokenized=True, add_special_tokens=False
-        )
         windows: list[Window] = []
         word_of_row: list[NDArray[np.int64]] = []
         num_rows = num_words = 0
-        for encoding, sentence in zip(encodings, group, strict=True):
-            pieces = np.asarray(encoding.ids, dtype=np.int64)
-            word_of = np.asarray(encoding.word_ids, dtype=np.int64)
+        found = split_into_pieces(self._tokenizer, group, self.reading)
+        for (pieces, word_of), sentence in zip(found, group, strict=True):
             windows += cut(pieces, word_of, self.reading.capacity, self.reading.overlap, num_rows)
             word_of_row.append(word_of + num_words)
             num_rows, num_words = num_rows + len(pieces), num_words + len(sentence)
@@ -212,163 +173,14 @@ class TransformerEncoder:
     def _read(self, windows: Sequence[Window]) -> Tensor:
         """Return the features of the pieces that are taken from the windows, on the CPU."""
         reading = self.reading
-        longest = max(len(window.pieces) for window in windows) + reading.num_special
-        pieces_BT = np.full((len(windows), longest), reading.padding, np.int64)
-        is_piece_BT = np.zeros((len(windows), longest), np.int64)
-        cells = []
-        for row, window in enumerate(windows):
-            line = np.concatenate([reading.before, window.pieces, reading.after])
-            pieces_BT[row, : len(line)] = line
-            is_piece_BT[row, : len(line)] = 1
-            cells.append(row * longest + len(reading.before) + window.taken)
+        pieces_BT, is_piece_BT, cells = lay_out(
+            windows, reading.before, reading.after, reading.padding
+        )
         output = self._model(
             input_ids=torch.from_numpy(pieces_BT).to(self.device),
             attention_mask=torch.from_numpy(is_piece_BT).to(self.device),
             output_hidden_states=True,
         )
-        chosen = torch.from_numpy(np.concatenate(cells)).to(self.device)
+        chosen = torch.from_numpy(cells).to(self.device)
         states = [output.hidden_states[layer].flatten(0, 1)[chosen] for layer in reading.layers]
         return torch.stack(states).float().mean(dim=0).cpu()
-
-
-def _sound(word: str) -> str:
-    """Replace halves of surrogate pairs, which no tokenizer can read."""
-    return word.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
-
-
-@contextmanager
-def _quiet(transformers: ModuleType) -> Iterator[None]:
-    """Keep the library's bars and reports off the screen, and its random draws from others."""
-    talk = transformers.utils.logging
-    verbosity, has_bars = talk.get_verbosity(), talk.is_progress_bar_enabled()
-    talk.set_verbosity_error()
-    talk.disable_progress_bar()
-    try:
-        with torch.random.fork_rng(devices=[]):
-            yield
-    finally:
-        talk.set_verbosity(verbosity)
-        if has_bars:
-            talk.enable_progress_bar()
-
-
-def _load_model(
-    transformers: ModuleType, folder: Path, dtype: torch.dtype
-) -> tuple[nn.Module, Any]:
-    """Return the encoder and its configuration."""
-    try:
-        model, report = transformers.AutoModel.from_pretrained(
-            str(folder),
-            dtype=dtype,
-            use_safetensors=True,
-            trust_remote_code=False,
-            local_files_only=True,
-            output_loading_info=True,
-        )
-    except Exception as error:
-        raise FednerError(
-            f"{folder} is no encoder that transformers {transformers.__version__} loads: {error}",
-            "The folder may be damaged, made by a newer version, or need code of its own, which "
-            "fedner never runs.",
-        ) from error
-    # The pooler makes one vector of a sentence; words do not pass through it.
-    missing = sorted(name for name in report["missing_keys"] if "pooler." not in name)
-    if missing:
-        raise FednerError(
-            f"{folder}: the weights lack {len(missing)} tensors, such as {missing[0]}",
-            "Give the folder of a whole encoder, with the config.json that it was saved with.",
-        )
-    config = model.config
-    encoder: nn.Module = model.get_encoder() if config.is_encoder_decoder else model
-    return encoder, config
-
-
-def _load_tokenizer(transformers: ModuleType, folder: Path) -> Any:
-    """Return the tokenizer as transformers wraps it; it neither truncates nor pads."""
-    try:
-        wrapper = transformers.AutoTokenizer.from_pretrained(
-            str(folder), use_fast=True, trust_remote_code=False, local_files_only=True
-        )
-    except Exception as error:
-        raise FednerError(
-            f"{folder} has no tokenizer that transformers {transformers.__version__} loads: "
-            f"{error}",
-            "Copy the whole folder of the encoder, tokenizer.json included.",
-        ) from error
-    if not wrapper.is_fast:
-        raise FednerError(
-            f"{folder}: its tokenizer does not tell which piece belongs to which word",
-            "Save it as a fast tokenizer (tokenizer.json).",
-        )
-    wrapper.backend_tokenizer.no_truncation()
-    wrapper.backend_tokenizer.no_padding()
-    return wrapper
-
-
-def _reading(
-    model: nn.Module,
-    config: Any,
-    wrapper: Any,
-    layers: Sequence[int] | str | None,
-    window: int | None,
-    overlap: int | None,
-) -> Reading:
-    """Return how the encoder is read, the settings checked against what it is."""
-    longest = _longest(model, config, wrapper)
-    probe = wrapper.backend_tokenizer.encode(["a"], is_pretokenized=True)
-    inside = [place for place, word in enumerate(probe.word_ids) if word is not None]
-    before, after = tuple(probe.ids[: inside[0]]), tuple(probe.ids[inside[-1] + 1 :])
-    chosen = longest if window is None else window
-    capacity = chosen - len(before) - len(after)
-    shared = chosen // 4 if overlap is None else overlap
-    if not (chosen <= longest and 0 <= shared < capacity):
-        raise FednerError(
-            f"window {chosen} with overlap {shared}: the encoder takes at most {longest} pieces, "
-            f"{len(before) + len(after)} of them special, and the overlap must leave room",
-            f"Choose a window of at most {longest} and an overlap well below it.",
-        )
-    padding = next((p for p in (config.pad_token_id, wrapper.pad_token_id) if p is not None), 0)
-    splitting = json.loads(wrapper.backend_tokenizer.to_str()).get("pre_tokenizer")
-    return Reading(
-        _layers(layers, int(config.num_hidden_layers)),
-        chosen,
-        shared,
-        before,
-        after,
-        int(padding),
-        _BLANK_MATTERS in json.dumps(splitting),
-    )
-
-
-def _longest(model: nn.Module, config: Any, wrapper: Any) -> int:
-    """Return how many pieces the encoder takes at a time."""
-    limits = [int(wrapper.model_max_length)]  # an absurdly large number where nobody set it
-    positions = getattr(config, "max_position_embeddings", None)
-    if isinstance(positions, int) and positions > 0:
-        # RoBERTa and its kin count positions from behind the padding.
-        for name, module in model.named_modules():
-            if name.endswith("position_embeddings") and isinstance(module, nn.Embedding):
-                skipped = -1 if module.padding_idx is None else module.padding_idx
-                positions = min(positions, module.num_embeddings - skipped - 1)
-        limits.append(positions)
-    longest = min(limits)
-    return longest if longest < 1 << 20 else USUAL_WINDOW
-
-
-def _layers(wanted: Sequence[int] | str | None, number: int) -> tuple[int, ...]:
-    """Return the chosen layers counted from below."""
-    if wanted is None:
-        return tuple(range(max(1, number + 1 - USUAL_LAYERS), number + 1))
-    try:
-        chosen = [
-            int(layer) for layer in (wanted.split(",") if isinstance(wanted, str) else wanted)
-        ]
-    except ValueError:
-        chosen = []
-    counted = sorted({layer + number + 1 if layer < 0 else layer for layer in chosen})
-    if not counted or counted[0] < 0 or counted[-1] > number:
-        raise FednerError(
-            f"layers {wanted!r}: the encoder has {number}",
-            f"Choose from 0 (below the first) to {number}, or -1 for the last.",
-        )
-    return tuple(counted)

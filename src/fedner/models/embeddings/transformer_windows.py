@@ -122,6 +122,33 @@ def batched(windows: Sequence[Window], num_special: int) -> Iterator[list[Window
         yield batch
 
 
+def lay_out(
+    windows: Sequence[Window], before: Sequence[int], after: Sequence[int], padding: int
+) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
+    """Return windows side by side, as an encoder reads them.
+
+    Args:
+        windows: At least one.
+        before: The special pieces at the beginning of each.
+        after: Those at the end.
+        padding: What fills short ones up.
+
+    Returns:
+        The pieces, 1 where there is one (the rest is padding), and the cells (counted row by row)
+        of all pieces that are taken, window after window.
+    """
+    longest = max(len(window.pieces) for window in windows) + len(before) + len(after)
+    pieces = np.full((len(windows), longest), padding, np.int64)
+    is_piece = np.zeros((len(windows), longest), np.int64)
+    cells = []
+    for row, window in enumerate(windows):
+        line = np.concatenate([before, window.pieces, after])
+        pieces[row, : len(line)] = line
+        is_piece[row, : len(line)] = 1
+        cells.append(row * longest + len(before) + window.taken)
+    return pieces, is_piece, np.concatenate(cells)
+
+
 def means(
     rows_RD: NDArray[np.float32], word_of_row: NDArray[np.int64], num_words: int
 ) -> NDArray[np.float32]:
