@@ -82,7 +82,8 @@ def show_left(left: dict[str, Any]) -> None:
         console.print(note, style="dim")
 
 
-def show_places(folder: Path, report: Path) -> None:
-    """Print where the run and its report are."""
+def show_places(folder: Path, report: Path, card: Path) -> None:
+    """Print where the run, its report and its model card are."""
     console.print(f"run: [bold]{folder}[/]", soft_wrap=True)
     console.print(f"report: [bold]{report}[/] (opens offline)", soft_wrap=True)
+    console.print(f"model card: [bold]{card}[/]", soft_wrap=True)

@@ -74,7 +74,7 @@ def _show_comparison(found: dict[str, Any]) -> None:
 
 
 def report(run: RunArgument, json: JsonOption = False) -> None:
-    """Write the HTML report of RUN anew: one file that loads nothing and opens offline."""
+    """Write the report of RUN (HTML, opens offline) and its model card (Markdown) anew."""
     from fedner.cli.output import console, show_json
     from fedner.runs.folder import open_run
     from fedner.runs.report import write_report
@@ -82,9 +82,10 @@ def report(run: RunArgument, json: JsonOption = False) -> None:
     folder = open_run(run)
     write_report(folder)
     if json:
-        show_json({"report": str(folder.report)})
+        show_json({"report": str(folder.report), "card": str(folder.card)})
     else:
         console.print(f"report: [bold]{folder.report}[/]", soft_wrap=True)
+        console.print(f"model card: [bold]{folder.card}[/]", soft_wrap=True)
 
 
 def errors(

@@ -92,4 +92,4 @@ def show_finished(folder: Path, scores: dict[str, Any]) -> None:
     run = RunFolder(folder)
     results_view.show_scores(scores)
     results_view.show_left(run.read(WHAT_LEFT))
-    results_view.show_places(folder, run.report)
+    results_view.show_places(folder, run.report, run.card)

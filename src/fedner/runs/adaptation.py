@@ -1,10 +1,11 @@
 """Joining later: a new platform trains its own private part on a finished shared module."""
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from fedner.durable import write_text
 from fedner.errors import FednerError
 from fedner.federated.checkpoints import read_state, stored_rounds
 from fedner.models.checkpoint import EmbeddingPaths, save_tagger
@@ -19,8 +20,10 @@ from fedner.runs.assembly import (
     private_optimiser,
     shares_tags,
 )
-from fedner.runs.folder import FACTS, RunFolder
+from fedner.runs.folder import FACTS, MODEL_CARD, PRIVACY, RunFolder
 from fedner.runs.outcome import Outcome, outcome_of
+from fedner.runs.report.adapted_card import Joined, adapted_card
+from fedner.scoring import bootstrap_interval
 from fedner.settings import HASHED, NO_CONTEXT, PlatformSettings
 from fedner.training import TrainingSettings, TrainingState, hold_out, load, train
 
@@ -99,11 +102,33 @@ def adapt(
     outcome = outcome_of(data, part.predictions(tagger), platform.split.by)
     _keep(run, federation, name, out, tagger, outcome, tune_shared=tune_shared)
     sizes = [(weight.requires_grad, weight.numel()) for weight in tagger.parameters()]
-    return Adapted(
+    adapted = Adapted(
         outcome,
         len(state.curve),
         sum(size for is_trained, size in sizes if is_trained),
         sum(size for is_trained, size in sizes if not is_trained),
+    )
+    write_text(out / MODEL_CARD, adapted_card(_described(run, federation, name, adapted)))
+    return adapted
+
+
+def _described(run: RunFolder, federation: Federation, name: str, adapted: Adapted) -> Joined:
+    """Return what the model card of the new tagger tells."""
+    outcome, seed = adapted.outcome, federation.settings.seed
+    labels = outcome.scores.as_dict()["strict"]["labels"]
+    return Joined(
+        settings=federation.settings.model_dump(mode="json"),
+        run=run.settings().title,
+        labels=federation.data[name].labels,
+        intervals={
+            "strict": asdict(bootstrap_interval(outcome.strict, seed=seed)),
+            "relaxed": asdict(bootstrap_interval(outcome.relaxed, seed=seed)),
+        },
+        by_label={label: counts["f1"] for label, counts in labels.items()},
+        epochs=adapted.epochs,
+        kept=adapted.kept,
+        versions=run.read(FACTS)["versions"],
+        privacy=run.read(PRIVACY) if (run.path / PRIVACY).is_file() else None,
     )
 
 

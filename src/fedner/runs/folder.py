@@ -20,6 +20,7 @@ SCORES = "scores.json"
 WHAT_LEFT = "what_left.json"
 PRIVACY = "privacy.json"
 REPORT = "report.html"
+MODEL_CARD = "MODEL_CARD.md"
 COUNTS = "counts"
 TAGGERS = "taggers"
 FEDERATED = "federated"
@@ -39,6 +40,11 @@ class RunFolder:
     def report(self) -> Path:
         """The report."""
         return self.path / REPORT
+
+    @property
+    def card(self) -> Path:
+        """The model card."""
+        return self.path / MODEL_CARD
 
     def tagger(self, platform: str, method: str = FEDERATED) -> Path:
         """Return the folder of a platform's finished tagger."""

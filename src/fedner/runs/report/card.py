@@ -1,0 +1,328 @@
+"""The model card of a run: what may be handed on with its taggers, in Markdown.
+
+It is made for other eyes than the report: of each platform's data it tells what the federation file
+declares and nothing that was counted in them, and it names no path. It holds no date and no
+duration, so that a run that was stopped and resumed has the same card.
+"""
+
+import json
+import shlex
+from collections.abc import Iterable, Mapping
+from pathlib import PurePath
+from typing import Any
+
+from fedner.runs.report.card_words import (
+    GAIN_WORDS,
+    INTENDED,
+    LIMITS,
+    METHOD_WORDS,
+    NO_CONTROLS,
+    NO_PRIVACY,
+    SCORE_WORDS,
+    SYNTHETIC_WORDS,
+)
+from fedner.runs.report.markdown import (
+    bullets,
+    code,
+    code_block,
+    document,
+    escaped,
+    section,
+    table,
+)
+from fedner.runs.report.page import Findings, size
+from fedner.runs.report.privacy import ADJACENCY
+from fedner.settings import HASHED, NO_CONTEXT, SYNTHETIC
+
+NOT_DECLARED = "not declared"
+LOCAL = "(on the platform)"
+
+
+def card(found: Findings) -> str:
+    """Return the whole model card of a finished run."""
+    return document(
+        f"Model card: {escaped(str(found.scores['title']))}",
+        _summary(found),
+        section("Intended use", INTENDED),
+        _data(found),
+        _scores(found),
+        _types(found),
+        privacy(found.privacy),
+        _left(found),
+        _use(found),
+        section("Limits", bullets(_limits(found))),
+        section("Settings", code_block(stated(found.settings), "json")),
+        versions(found.facts["versions"]),
+    )
+
+
+def _summary(found: Findings) -> str:
+    settings, names = found.settings, list(found.scores["platforms"])
+    shared = settings["partition"]["shared"]
+    cut = shared if isinstance(shared, str) else ", ".join(shared)
+    num = f"{len(names)} platforms" if len(names) > 1 else "one platform"
+    lead = (
+        f"Named-entity taggers of {num} ({', '.join(map(escaped, names))}), trained together "
+        "without pooling their texts: each platform has a tagger of its own, made of shared and "
+        "private modules."
+    )
+    rows = [
+        ("recipe", code(settings["model"]["recipe"])),
+        ("words", words_of(settings["embeddings"])),
+        ("context", context_of(settings["embeddings"])),
+        ("algorithm", code(settings["algorithm"]["name"])),
+        ("what is shared", code(cut)),
+        ("rounds", f"{len(found.rounds):,}"),
+        ("seed", str(settings["seed"])),
+    ]
+    warning = f"> **Synthetic data.** {SYNTHETIC_WORDS}" if found.facts["synthetic"] else ""
+    parts = (warning, lead, table(("what", "how"), rows))
+    return "\n\n".join(part for part in parts if part)
+
+
+def words_of(embeddings: Mapping[str, Any]) -> str:
+    """Return in words what a word becomes."""
+    trained = "trained" if embeddings["trained"] else "frozen"
+    if embeddings["words"] == HASHED:
+        return f"{embeddings['buckets']:,} hashed buckets of {embeddings['dimension']}, {trained}"
+    return f"vectors {code(PurePath(embeddings['words']).name)}, {trained}"
+
+
+def context_of(embeddings: Mapping[str, Any]) -> str:
+    """Return in words where context features come from."""
+    held = embeddings["context"]
+    return "none" if held == NO_CONTEXT else f"{code(PurePath(held).name)}, frozen"
+
+
+def _data(found: Findings) -> str:
+    rows = [_declared(each, found.facts["platforms"]) for each in found.settings["platforms"]]
+    columns = ("platform", "data", "types annotated", "public size", "tested on")
+    return section(
+        "Data, as declared",
+        "What the federation file declares. Nothing in this section was counted in the texts.",
+        table(columns, rows),
+    )
+
+
+def _declared(platform: Mapping[str, Any], facts: Mapping[str, Any]) -> list[str]:
+    labels = public_labels(platform, facts.get(platform["name"], {}))
+    is_synthetic = platform["data"].startswith(SYNTHETIC)
+    data = "its own, never shared"
+    if is_synthetic:
+        num = f"{platform['num_sentences']:,} sentences"
+        data = f"built-in synthetic text {code(platform['data'])}, {num}"
+    declared = platform["public_size"]
+    return [
+        escaped(platform["name"]),
+        data,
+        NOT_DECLARED if labels is None else ", ".join(map(escaped, labels)),
+        NOT_DECLARED if declared is None else f"{declared:,}",
+        _test_part(platform["split"]),
+    ]
+
+
+def public_labels(platform: Mapping[str, Any], facts: Mapping[str, Any]) -> list[str] | None:
+    """Return the types of a platform that are public: declared, or those of built-in text."""
+    if platform["labels"] is not None:
+        return sorted(set(platform["labels"]))
+    if platform["data"].startswith(SYNTHETIC):
+        return list(facts["labels"])
+    return None
+
+
+def _test_part(split: Mapping[str, Any]) -> str:
+    if split["test_data"] is not None:
+        return "a file of its own"
+    share = "a fifth" if split["test"] is None else f"{100 * split['test']:g} %"
+    return f"{share}, by {split['by']}"
+
+
+def _scores(found: Findings) -> str:
+    held = found.scores["platforms"]
+    has_gains = any(each["gain"] for each in held.values())
+    columns = ["platform", *found.methods, *(["gain over alone", "did joining help?"] * has_gains)]
+    rows = []
+    for name, platform in held.items():
+        cells = [escaped(name), *(_score(platform, method) for method in found.methods)]
+        rows.append([*cells, *(_gain(platform["gain"]) if has_gains else ())])
+    means = [f"{100 * found.scores['mean'][each]['strict']:.1f}" for each in found.methods]
+    rows.append(["mean", *means, *([""] * (2 * has_gains))])
+    meaning = bullets(f"**{each}**: {METHOD_WORDS[each]}" for each in found.methods)
+    told = GAIN_WORDS if has_gains else NO_CONTROLS
+    return section("Scores", SCORE_WORDS, table(columns, rows), meaning, told)
+
+
+def _score(platform: Mapping[str, Any], method: str) -> str:
+    if method not in platform["methods"]:
+        return "-"
+    strict, relaxed = (platform["intervals"][method][kind] for kind in ("strict", "relaxed"))
+    return f"{spread(strict)}; relaxed {100 * relaxed['value']:.1f}"
+
+
+def spread(interval: Mapping[str, float], sign: str = "") -> str:
+    """Return a score or a difference in points, with its interval."""
+    # Adding zero takes the sign from a zero that came from below.
+    points = (round(100 * interval[key], 1) + 0.0 for key in ("value", "low", "high"))
+    value, low, high = (f"{point:{sign}.1f}" for point in points)
+    return f"{value} ({low} to {high})"
+
+
+def _gain(gain: Mapping[str, Any] | None) -> tuple[str, str]:
+    if gain is None:
+        return "-", "-"
+    return spread(gain["strict"]["difference"], "+"), gain["verdict"]
+
+
+def _types(found: Findings) -> str:
+    """Return scores by type, of the platforms whose types are public."""
+    rows = []
+    for each in found.settings["platforms"]:
+        name = each["name"]
+        public = public_labels(each, found.facts["platforms"].get(name, {})) or ()
+        methods = found.scores["platforms"][name]["methods"]
+        for label in public:
+            held = [
+                methods.get(one, {}).get("strict", {}).get("labels", {}) for one in found.methods
+            ]
+            numbers = [f"{100 * one[label]['f1']:.1f}" if label in one else "-" for one in held]
+            rows.append([escaped(name), escaped(label), *numbers])
+    if not rows:
+        return ""
+    lead = "Strict F1 in percent, of the platforms whose types are public."
+    return section("Scores by type", lead, table(("platform", "type", *found.methods), rows))
+
+
+def privacy(spent: Mapping[str, Any] | None) -> str:
+    """Return the section on differential privacy, from what `privacy.json` holds."""
+    if spent is None:
+        return section("Privacy", NO_PRIVACY)
+    rows = [
+        [
+            escaped(name),
+            _epsilon(one["pld"]),
+            _epsilon(one["rdp"]),
+            f"{one['delta']:g}",
+            escaped(str(one["unit"] or "-")),
+            ADJACENCY[one["adjacency"]],
+            f"{one['steps']:,}",
+            ", ".join(f"{value:.4g}" for value in one["noise"]) or "-",
+            "-" if one["in_all"] is None else _epsilon(one["in_all"]),
+        ]
+        for name, one in spent["platforms"].items()
+    ]
+    columns = (
+        "platform", "epsilon (PLD)", "epsilon (RDP)", "delta", "unit", "neighbours",
+        "noised steps", "noise multiplier", "spent over all runs",
+    )  # fmt: skip
+    word = "**Simulation of differential privacy.**" if spent["simulation"] else ""
+    declared = bullets(escaped(each) for each in spent["uncharged"])
+    lead = "Declared uses of protected data that epsilon does not cover:"
+    told = "No use of protected data beyond these steps was declared, tuning included."
+    return section(
+        "Privacy spent",
+        word,
+        bullets(escaped(note) for note in spent["notes"]),
+        table(columns, rows),
+        lead if declared else told,
+        declared,
+    )
+
+
+def _epsilon(value: float | None) -> str:
+    return "infinite" if value is None else f"{value:.3f}"
+
+
+def _left(found: Findings) -> str:
+    rows = [
+        [
+            escaped(name),
+            f"{one['updates']:,}",
+            f"{len(one['tensors'])}",
+            f"{one['numbers_per_update']:,}",
+            f"{one['bytes']:,} ({size(one['bytes'])})",
+            f"{one['training_losses']:,}",
+            f"{one['evaluations']:,}",
+        ]
+        for name, one in found.left["platforms"].items()
+    ]
+    columns = (
+        "platform", "updates sent", "tensors in each", "numbers in each", "bytes in all",
+        "training losses", "score reports",
+    )  # fmt: skip
+    first = next(iter(found.left["platforms"].values()), {"tensors": (), "stayed": ()})
+    tensors = [
+        [code(each["name"]), " x ".join(map(str, each["shape"])), f"{each['numbers']:,}"]
+        for each in first["tensors"]
+    ]
+    stayed = ", ".join(code(each["name"]) for each in first["stayed"]) or "nothing"
+    return section(
+        "What left each platform",
+        "The complete list, beside the platform's name and its public size. What never left: "
+        f"{escaped(', '.join(found.left['never']))}.",
+        table(columns, rows),
+        bullets([*map(escaped, found.left["notes"]), *_incidents(found)]),
+        "The tensors of an update:",
+        table(("tensor", "shape", "numbers"), tensors),
+        f"Trained, and never sent: {stayed}.",
+    )
+
+
+def _incidents(found: Findings) -> list[str]:
+    refused = sum(len(each["refusals"]) for each in found.rounds)
+    silent = sum(len(each["failures"]) for each in found.rounds)
+    told = []
+    if refused:
+        told.append(f"{refused:,} updates were refused.")
+    if silent:
+        told.append(f"{silent:,} times a platform that was asked gave no answer.")
+    return told
+
+
+def _use(found: Findings) -> str:
+    name = next(iter(found.scores["platforms"]), "PLATFORM")
+    shell = f"fedner predict RUN notes.txt --platform {shlex.quote(name)}"
+    python = (
+        "from fedner.inference.predict import Predictor\n\n"
+        f"predictor = Predictor.load({f'RUN/taggers/federated/{name}'!r})\n"
+        'for mention in predictor.predict("..."):\n'
+        "    print(mention.start, mention.end, mention.label, mention.confidence)"
+    )
+    return section(
+        "How to use it",
+        "`RUN` is the folder that this card lies in. On the command line:",
+        code_block(shell, "sh"),
+        "In Python:",
+        code_block(python, "python"),
+    )
+
+
+def _limits(found: Findings) -> Iterable[str]:
+    if found.facts["synthetic"]:
+        yield SYNTHETIC_WORDS
+    yield from LIMITS
+
+
+def stated(settings: Mapping[str, Any]) -> str:
+    """Return the settings as JSON, with every path reduced to what may be told of it."""
+    shown = json.loads(json.dumps(settings))
+    for platform in shown["platforms"]:
+        if not platform["data"].startswith(SYNTHETIC):
+            platform["data"] = LOCAL
+        for table_, key in ((platform, "ledger"), (platform["split"], "test_data")):
+            table_[key] = None if table_[key] is None else LOCAL
+    held = shown["embeddings"]
+    held["words"], held["context"] = (PurePath(held[key]).name for key in ("words", "context"))
+    held["cache"] = None if held["cache"] is None else LOCAL
+    return json.dumps(_given(shown), indent=2, ensure_ascii=False)
+
+
+def _given(value: Any) -> Any:
+    """Return settings without the keys that were left open."""
+    if isinstance(value, dict):
+        return {key: _given(held) for key, held in value.items() if held is not None}
+    return [_given(each) for each in value] if isinstance(value, list) else value
+
+
+def versions(held: Mapping[str, str]) -> str:
+    """Return the section on what it was made with."""
+    return section("Versions", bullets(f"{escaped(k)} {escaped(v)}" for k, v in held.items()))

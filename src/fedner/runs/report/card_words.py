@@ -1,0 +1,52 @@
+"""The standing sentences of model cards: what scores mean, intended use, limits."""
+
+SYNTHETIC_WORDS = (
+    "The texts of these platforms were made by a program. The numbers show how fedner works, not "
+    "how well a tagger does on real text."
+)
+INTENDED = (
+    "To find mentions of the types that a platform annotates, in texts like that platform's own: "
+    "same language, same kind of text, same annotation guideline. The taggers are research "
+    "software: they are no medical device, and no decision about a person should rest on them "
+    "without somebody who reads the text."
+)
+SCORE_WORDS = (
+    "Strict F1 in percent on each platform's own test part (a mention counts if borders and type "
+    "are exactly right), with its 95 % bootstrap interval, then relaxed F1 (borders need only "
+    "overlap). The test parts are private: leave this section out where scores must not be known."
+)
+METHOD_WORDS = {
+    "alone": "the platform trained by itself, on its own texts.",
+    "federated": "the tagger that this card is about.",
+    "pooled": "all texts in one place, which privacy forbids; what could be reached at best.",
+}
+GAIN_WORDS = (
+    "A gain is a paired difference on the same texts, in points of strict F1. The answer is yes or "
+    "no only where its whole interval lies on one side of zero."
+)
+NO_CONTROLS = (
+    "No platform was also trained by itself in this run: it does not tell whether joining helped "
+    "(`training.controls` does)."
+)
+NO_PRIVACY = (
+    "**No differential privacy.** Updates left the platforms without noise, and no bound is proved "
+    "on what they, or the finished taggers, tell about single texts. Trained weights can remember "
+    "rare words and mentions: hand them only to those who might see the texts, or train with "
+    "`privacy.enabled = true`."
+)
+OTHER_TEXTS = (
+    "Other languages, kinds of text and ways of tokenising, and words of later years, lower the "
+    "scores, by how much is not known. Score on your own annotated sample first (`fedner score`)."
+)
+WHAT_INTERVALS_COVER = (
+    "Intervals tell how far scores depend on which texts were tested. They do not cover the luck "
+    "of the seed, nor errors of annotation."
+)
+LIMITS = (
+    "A type that a platform does not annotate is never found by its tagger.",
+    OTHER_TEXTS,
+    WHAT_INTERVALS_COVER,
+    "Mentions are flat and contiguous: nested and discontinuous ones were flattened first.",
+    "Redaction with these taggers misses mentions; it is no proof of anonymity.",
+    "Scores were not broken down by groups of people.",
+)

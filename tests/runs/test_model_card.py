@@ -1,0 +1,213 @@
+"""The model card of a run: its numbers, what it must not tell, odd names, resuming."""
+
+import json
+import re
+import stat
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from markdown_it import MarkdownIt
+from markdown_it.token import Token
+
+from fedner.corpus.synthetic import generate
+from fedner.corpus.writers.jsonl import write_jsonl
+from fedner.federated.record import RoundRecord
+from fedner.runs.adaptation import adapt
+from fedner.runs.folder import PRIVACY, SCORES, WHAT_LEFT, RunFolder
+from fedner.runs.report import write_report
+from fedner.runs.report.card import spread
+from fedner.runs.report.markdown import code, code_block, escaped, table
+from fedner.runs.training import Progress, train_run
+from fedner.settings import PlatformSettings, Settings
+
+Make = Callable[..., Settings]
+MARKDOWN = MarkdownIt("commonmark").enable("table")
+NAMES = ("case-reports", "forum-posts", "social-posts")
+HEADINGS = [
+    "Intended use", "Data, as declared", "Scores", "Scores by type", "Privacy",
+    "What left each platform", "How to use it", "Limits", "Settings", "Versions",
+]  # fmt: skip
+
+
+class StopError(Exception):
+    """A run is stopped on purpose."""
+
+
+def headings(text: str) -> list[str]:
+    tokens = MARKDOWN.parse(text)
+    return [
+        tokens[number + 1].content
+        for number, token in enumerate(tokens)
+        if token.type == "heading_open" and token.tag == "h2"
+    ]
+
+
+def section_of(text: str, heading: str) -> str:
+    return text.split(f"\n## {heading}\n", 1)[1].split("\n## ", 1)[0]
+
+
+def tables(text: str) -> list[list[list[str]]]:
+    """Return the cells of every table as a viewer shows them."""
+    found: list[list[list[str]]] = []
+    is_cell = False
+    for token in MARKDOWN.parse(text):
+        if token.type == "table_open":
+            found.append([])
+        elif token.type == "tr_open":
+            found[-1].append([])
+        elif token.type == "inline" and is_cell:
+            found[-1][-1].append(shown(token))
+        is_cell = token.type in ("th_open", "td_open")
+    return found
+
+
+def shown(token: Token) -> str:
+    return "".join(each.content for each in token.children or ())
+
+
+def settings_in(text: str) -> dict[str, Any]:
+    blocks = [each for each in MARKDOWN.parse(text) if each.type == "fence"]
+    (block,) = [each.content for each in blocks if each.info == "json"]
+    held: dict[str, Any] = json.loads(block)
+    return held
+
+
+def test_the_card_has_the_numbers_of_the_run(finished: Path) -> None:
+    text = (finished / "MODEL_CARD.md").read_text()
+    assert headings(text) == HEADINGS
+    scores = RunFolder(finished).read(SCORES)
+    rows = {row[0]: row for row in tables(section_of(text, "Scores"))[0]}
+    assert rows["platform"][1:4] == ["alone", "federated", "pooled"]
+    for name in NAMES:
+        platform = scores["platforms"][name]
+        for column, method in enumerate(("alone", "federated", "pooled"), 1):
+            assert rows[name][column].startswith(spread(platform["intervals"][method]["strict"]))
+        assert rows[name][5] == platform["gain"]["verdict"]
+    left = RunFolder(finished).read(WHAT_LEFT)["platforms"]
+    sent, tensors = tables(section_of(text, "What left each platform"))
+    for row in sent[1:]:
+        assert row[1] == str(left[row[0]]["updates"])
+        assert row[4].startswith(f"{left[row[0]]['bytes']:,} ")
+    assert [row[0] for row in tensors[1:]] == [each["name"] for each in left[NAMES[0]]["tensors"]]
+    assert "**No differential privacy.**" in section_of(text, "Privacy")
+    assert text.count("**Synthetic data.**") == 1
+
+
+def test_the_card_is_its_owners_and_is_written_anew(finished: Path) -> None:
+    path = finished / "MODEL_CARD.md"
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+    before = path.read_bytes()
+    path.unlink()
+    write_report(RunFolder(finished))
+    assert path.read_bytes() == before
+
+
+def test_a_run_that_was_stopped_has_the_same_card(tiny: Make, tmp_path: Path) -> None:
+    settings = tiny("training.rounds=4")
+    train_run(settings, tmp_path / "whole")
+
+    def stop(record: RoundRecord) -> None:
+        if record.round == 3:
+            raise StopError
+
+    with pytest.raises(StopError):
+        train_run(settings, tmp_path / "parts", progress=Progress(round=stop))
+    assert not (tmp_path / "parts" / "MODEL_CARD.md").exists()
+    train_run(settings, tmp_path / "parts", resume=True)
+    whole, parts = ((tmp_path / name / "MODEL_CARD.md").read_bytes() for name in ("whole", "parts"))
+    assert whole == parts
+
+
+def test_a_run_without_controls_says_that_it_cannot_tell(tiny: Make, tmp_path: Path) -> None:
+    train_run(tiny("training.rounds=1"), tmp_path / "run")
+    told = section_of((tmp_path / "run" / "MODEL_CARD.md").read_text(), "Scores")
+    assert "does not tell whether joining helped" in told
+    assert tables(told)[0][0] == ["platform", "federated"]
+
+
+def test_a_private_run_tells_what_it_spent(tiny: Make, tmp_path: Path) -> None:
+    sizes = (f"platforms.{number}.public_size=30" for number in range(3))
+    given_ = ("privacy.enabled=true", "privacy.simulation=true", "privacy.noise=1.0")
+    declared = 'privacy.uncharged=["tuned on *all* | texts"]'
+    train_run(tiny("training.rounds=2", *given_, declared, *sizes), tmp_path / "run")
+    text = (tmp_path / "run" / "MODEL_CARD.md").read_text()
+    told = section_of(text, "Privacy spent")
+    assert "**Simulation of differential privacy.**" in told
+    assert "protects nobody" in told
+    assert escaped("tuned on *all* | texts") in told
+    spent = RunFolder(tmp_path / "run").read(PRIVACY)["platforms"]
+    for row in tables(told)[0][1:]:
+        assert row[1:3] == [f"{spent[row[0]][key]:.3f}" for key in ("pld", "rdp")]
+    assert "No differential privacy" not in text
+
+
+def test_undeclared_facts_of_real_data_are_not_told(tiny: Make, tmp_path: Path) -> None:
+    data = tmp_path / "ward-seven-secret.jsonl"
+    corpus = generate("case-reports", 47, 1)
+    write_jsonl(data, corpus)
+    changes = (f"platforms.0.data={data}", "platforms.0.name=ward", "platforms.1.public_size=30")
+    train_run(tiny("training.rounds=1", *changes), tmp_path / "run")
+    text = (tmp_path / "run" / "MODEL_CARD.md").read_text()
+    rows = {row[0]: row for row in tables(section_of(text, "Data, as declared"))[0]}
+    assert rows["ward"][1:4] == ["its own, never shared", "not declared", "not declared"]
+    assert rows["forum-posts"][3] == "30"
+    assert "ward-seven-secret" not in text
+    assert str(tmp_path) not in text
+    assert "Dosage" not in text, "a type that only the undeclared platform has"
+    assert "ward" not in {row[0] for row in tables(section_of(text, "Scores by type"))[0]}
+    assert settings_in(text)["platforms"][0]["data"] == "(on the platform)"
+    assert "Synthetic data" not in text
+    words = {word for each in corpus for word in each.text.split() if len(word) > 9}
+    assert not words & set(re.findall(r"\w+", text)), "no text of the platform"
+
+
+def test_names_are_text_and_never_markup(tiny: Make, tmp_path: Path) -> None:
+    title = "# <b>x</b> | `y` **z** [a](http://b.c) ``` &amp;"
+    labels = 'platforms.0.labels=["A|D*E", "Drug"]'
+    train_run(tiny("training.rounds=1", f"title='{title}'", labels), tmp_path / "run")
+    text = (tmp_path / "run" / "MODEL_CARD.md").read_text()
+    tokens = MARKDOWN.parse(text)
+    assert shown(tokens[1]) == f"Model card: {title}"
+    assert not any(each.type == "html_block" for each in tokens)
+    assert settings_in(text)["title"] == title
+    assert tables(section_of(text, "Data, as declared"))[0][1][2] == "A|D*E, Drug"
+
+
+def test_a_platform_that_joins_later_has_a_card(finished: Path, tmp_path: Path) -> None:
+    platform = PlatformSettings(name="late", data="synthetic:social-posts", num_sentences=40)
+    adapted = adapt(RunFolder(finished), platform, tmp_path / "late", epochs=1)
+    text = (tmp_path / "late" / "MODEL_CARD.md").read_text()
+    assert text.startswith("# Model card: late, joined to tiny\n")
+    assert "case-reports" not in text, "the new platform tells nothing of the others"
+    assert f"{adapted.kept:,}" in text
+    assert "Nothing: a platform that joins later" in text
+    assert f"{100 * adapted.outcome.scores.strict_micro.f1:.1f} (" in section_of(text, "Scores")
+    assert settings_in(text)["platforms"][0]["name"] == "late"
+
+
+@given(st.text())
+def test_an_escaped_text_is_shown_as_it_is(text: str) -> None:
+    expected = " ".join(re.sub(r"[\x00-\x1f\x7f-\x9f]", " ", text).split())
+    (_, inline, _) = MARKDOWN.parse(f"x {escaped(text)} y")
+    assert shown(inline).split() == ["x", *expected.split(), "y"]
+    rows = tables(table(("a", "b"), [(escaped(text) or "-", "x")]))
+    assert rows[0][1][1:] == ["x"], "no cell ends early"
+
+
+@given(st.text(alphabet="`| a\\", min_size=1).filter(lambda text: text.strip() != ""))
+def test_code_holds_any_backticks(text: str) -> None:
+    (row,) = tables(table(("a", "b"), [(code(text), "x")]))[0][1:]
+    assert row == [" ".join(text.split()), "x"]
+    (block,) = MARKDOWN.parse(code_block(text))
+    assert block.content == f"{text}\n"
+
+
+def test_addresses_in_names_are_not_links() -> None:
+    text = "http://a.b www.c.d e@f.g"
+    assert escaped(text) == r"http:\//a.b www\.c.d e\@f.g", "viewers make links of bare addresses"
+    (_, inline, _) = MARKDOWN.parse(escaped(text))
+    assert shown(inline) == text
