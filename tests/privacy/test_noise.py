@@ -2,6 +2,8 @@
 
 import ast
 import math
+import os
+import struct
 from collections.abc import Callable
 from itertools import combinations
 from pathlib import Path
@@ -14,7 +16,7 @@ from torch import Tensor
 
 import fedner
 from fedner.errors import FednerError
-from fedner.privacy.entropy import SeededSimulation, Source, SystemEntropy
+from fedner.privacy.entropy import SeededSimulation, Source, SystemEntropy, system_bytes
 from fedner.privacy.noise import (
     Clipped,
     clip,
@@ -79,6 +81,56 @@ def test_tails_and_moments_of_the_system_normals() -> None:
     assert abs(float((drawn**4).mean()) - 3) < Z * math.sqrt(96 / len(drawn))
     assert abs(float(drawn.mean())) < Z / math.sqrt(len(drawn))
     assert float(drawn.abs().max()) > 4.3
+
+
+def test_normals_are_box_and_mullers_of_the_drawn_bits(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The slow obvious version, on bits of both ends of every range."""
+    words = [0, 1, 2**63 - 1, 2**63, 2**64 - 1, 0x0123456789ABCDEF]
+    turns = [0, 2**31 - 1, 2**31, 2**32 - 1, 12345, 2**30]
+    drawn = struct.pack("<6Q6I", *words, *turns)
+    monkeypatch.setattr("fedner.privacy.noise.system_bytes", lambda count: drawn[:count])
+    expected = []
+    for trig in (math.cos, math.sin):
+        for word, turn in zip(words, turns, strict=True):
+            radius = math.sqrt(-2 * math.log((word % 2**63 + 0.5) / 2**63))
+            expected.append(radius * trig(math.tau * (turn + 0.5) / 2**32))
+    found = system_normals(12)
+    torch.testing.assert_close(
+        found, torch.tensor(expected, dtype=torch.float64), rtol=1e-9, atol=1e-9
+    )
+    assert 9.3 < math.hypot(float(found[0]), float(found[6])) < 9.5  # all bits of the radius 0
+
+
+@pytest.mark.filterwarnings("ignore:This process:DeprecationWarning")  # torch has threads
+def test_a_forked_process_draws_other_bytes() -> None:
+    """Also where OpenSSL was used before the fork, and children draw at the same time."""
+    seen = {system_bytes(32)}
+    pipes = []
+    for _ in range(3):
+        read, write = os.pipe()
+        child = os.fork()
+        if child == 0:
+            os.write(write, system_bytes(32))
+            os._exit(0)
+        os.close(write)
+        pipes.append((child, read))
+    for child, read in pipes:
+        seen.add(os.read(read, 32))
+        os.close(read)
+        os.waitpid(child, 0)
+    seen.add(system_bytes(32))
+    assert len(seen) == 5
+    assert all(len(each) == 32 for each in seen)
+
+
+def test_every_draw_is_seeded_anew_by_the_kernel(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A copied virtual machine has the cipher's state twice, but not the kernel's next bytes."""
+    seeds: list[bytes] = []
+    monkeypatch.setattr("ssl.RAND_add", lambda seed, entropy: seeds.append(seed[: int(entropy)]))
+    system_bytes(8)
+    system_normals(10)
+    assert [len(seed) for seed in seeds] == [48, 48]
+    assert seeds[0] != seeds[1]
 
 
 def test_both_halves_of_a_pair_are_independent() -> None:
@@ -161,8 +213,10 @@ def test_noise_is_added_to_the_sum_and_changes_no_input(source: Source) -> None:
 
 
 def test_blocks_join_seamlessly(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("fedner.privacy.noise._BLOCK", 1_000)
-    monkeypatch.setattr("fedner.privacy.noise.system_normals", lambda n: torch.zeros(n).double())
+    monkeypatch.setattr("fedner.privacy.noise._CPU_BLOCK", 1_000)
+    monkeypatch.setattr(
+        "fedner.privacy.noise.system_normals", lambda n, device: torch.zeros(n).double().to(device)
+    )
     value = torch.arange(4_321.0)
     assert torch.equal(gaussian(Clipped({"w": value}, 1.0), 1.0, SystemEntropy()).value["w"], value)
 
@@ -171,6 +225,11 @@ def test_blocks_join_seamlessly(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_only_finite_clipped_values_are_noised(bad: float) -> None:
     with pytest.raises(FednerError, match="not a finite"):
         gaussian(Clipped({"w": torch.tensor([bad])}, 1.0), 1.0, SystemEntropy())
+
+
+def test_only_real_numbers_are_noised() -> None:
+    with pytest.raises(FednerError, match="int64; expected real numbers"):
+        gaussian(Clipped({"w": torch.tensor([1, 2])}, 1.0), 1.0, SystemEntropy())
 
 
 def test_noise_takes_only_what_clipping_returned() -> None:

@@ -10,11 +10,15 @@ whoever may see it: the private optimiser and the wire take nothing else.
 
 Floating point. Mironov (2012) reads the protected value off the low bits of a noised double, since
 a float generator reaches only some of the doubles and those differ from input to input. Here the
-noise is made and added in double precision, from 64 random bits of radius and 32 of angle, and the
+noise is made and added in double precision, from 63 random bits of radius and 32 of angle, and the
 *sum* is rounded to a grid that is the same for every input: multiples of the power of two next
 below `sigma / 65,536`. A cell of the grid holds thousands of reachable values, so there are no low
 bits left to read. Rounding is post-processing and adds less than a billionth of sigma's variance.
-The largest noise is 9.4 sigma; the mass beyond is 2^-64 a coordinate.
+The largest noise is 9.4 sigma; the mass beyond is 2^-63 a coordinate.
+
+Where it is made. Random bits always come from the host (`entropy.system_bytes`). On an accelerator
+the bits travel, 6 bytes a coordinate from pinned memory, and become normals there, so that the host
+never waits but for one look, at the end, whether all was finite.
 
 What is not covered: this is an approximation of the ideal mechanism, not an exact sampler of a
 discrete Gaussian; float32 sums of clipped gradients may exceed their bound by rounding (about one
@@ -22,20 +26,21 @@ part in a million, Casacuberta et al. 2022); and the time a step takes is not hi
 """
 
 import math
-import os
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-import numpy as np
 import torch
 from torch import Tensor
 
 from fedner.errors import FednerError
-from fedner.privacy.entropy import SeededSimulation, Source
+from fedner.privacy.entropy import SeededSimulation, Source, system_bytes
 from fedner.tensors import State, norm
 
 _GRID_BITS = 16
-_BLOCK = 1 << 20
+# Normals made at a time: what stays in a core's cache; on an accelerator, few launches.
+_CPU_BLOCK = 1 << 17
+_DEVICE_BLOCK = 1 << 24
+_WITHOUT_SIGN = 2**63 - 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,11 +164,13 @@ def gaussian(clipped: Clipped, multiplier: float, source: Source) -> Noised:
     if not (math.isfinite(multiplier) and multiplier >= 0):
         raise FednerError(f"The noise multiplier is {multiplier}; expected a number from 0 up.")
     _require_bound(clipped.bound)
+    _require_real(clipped.value)
     deviation = multiplier * clipped.bound
     value = {
         name: _noised(tensor, deviation, source.at("noise", name))
         for name, tensor in clipped.value.items()
     }
+    _require_finite(value)
     return Noised(value, deviation, source.is_simulation)
 
 
@@ -188,58 +195,79 @@ def signal_to_noise(clipped: Clipped, multiplier: float) -> float:
     return norm(clipped.value) / noise if noise else math.inf
 
 
-def _noised(tensor: Tensor, deviation: float, source: Source) -> Tensor:
-    if not tensor.is_floating_point() or not bool(torch.isfinite(tensor).all()):
+def _require_real(value: State) -> None:
+    odd = [name for name, tensor in value.items() if not tensor.is_floating_point()]
+    if odd:
+        raise FednerError(
+            f"The clipped sum of {odd[0]} is of {value[odd[0]].dtype}; expected real numbers.",
+            "This is a fault in the clipping: please report it.",
+        )
+
+
+def _require_finite(value: State) -> None:
+    """Raise if what was noised was not finite: noise never is, and it makes nothing finite."""
+    # A sum is finite only if all its terms are; one look for all tensors lets a device run on.
+    totals = [tensor.sum(dtype=torch.float64) for tensor in value.values()]
+    if totals and not bool(torch.stack(totals).isfinite().all()):
         raise FednerError(
             "A clipped sum holds a value that is not a finite real number.",
             "This is a fault in the clipping: please report it.",
         )
+
+
+def _noised(tensor: Tensor, deviation: float, source: Source) -> Tensor:
     if deviation == 0 or tensor.numel() == 0:
         return tensor.clone()
     if isinstance(source, SeededSimulation):
         return _simulated(tensor, deviation, source)
-    released = torch.empty(tensor.numel(), dtype=tensor.dtype)
-    flat = tensor.detach().reshape(-1).cpu()
-    for start in range(0, len(flat), _BLOCK):
-        block = flat[start : start + _BLOCK].double()
-        block.add_(system_normals(len(block)), alpha=deviation)
-        released[start : start + _BLOCK] = _on_grid(block, deviation)
-    return released.reshape(tensor.shape).to(tensor.device)
+    grid = _grid(deviation)
+    flat = tensor.detach().reshape(-1)
+    released = torch.empty_like(flat)
+    size = _CPU_BLOCK if tensor.device.type == "cpu" else _DEVICE_BLOCK
+    for start in range(0, len(flat), size):
+        block = flat[start : start + size]
+        # In cells of the grid: a division by a power of two is exact.
+        total = system_normals(len(block), tensor.device).mul_(deviation / grid)
+        total.add_(block, alpha=1 / grid)
+        released[start : start + size] = total.round_().mul_(grid)
+    return released.reshape(tensor.shape)
 
 
 def _simulated(tensor: Tensor, deviation: float, source: SeededSimulation) -> Tensor:
     generator = torch.Generator(tensor.device).manual_seed(source.stream_seed())
     drawn = torch.randn(tensor.shape, generator=generator, dtype=tensor.dtype, device=tensor.device)
-    return _on_grid(drawn.mul_(deviation).add_(tensor.detach()), deviation)
+    grid = _grid(deviation)
+    return drawn.mul_(deviation).add_(tensor.detach()).div_(grid).round_().mul_(grid)
 
 
-def system_normals(count: int) -> Tensor:
+def system_normals(count: int, device: torch.device | str = "cpu") -> Tensor:
     """Return independent standard normals in float64 from the operating system's entropy.
 
-    Box and Muller (1958): the radius from 64 random bits, the angle from 32.
+    Box and Muller (1958): the radius from 63 random bits, the angle from 32.
     """
     num_pairs = (count + 1) // 2
-    drawn = os.urandom(12 * num_pairs)
-    # The middle of each cell: never 0, and as fine near 0, where the tail is, as 64 bits allow.
-    radius = np.frombuffer(drawn, dtype=np.uint64, count=num_pairs).astype(np.float64)
-    radius += 0.5
-    radius *= 2.0**-64
-    np.log(radius, out=radius)
-    radius *= -2.0
-    np.sqrt(radius, out=radius)
-    turns = np.frombuffer(drawn, dtype=np.uint32, offset=8 * num_pairs).astype(np.float64)
-    turns += 0.5
-    angle = torch.from_numpy(turns).mul_(math.tau * 2.0**-32)
-    length = torch.from_numpy(radius)
-    normals = torch.empty(2 * num_pairs, dtype=torch.float64)
-    torch.mul(length, angle.cos(), out=normals[:num_pairs])
-    torch.mul(length, angle.sin_(), out=normals[num_pairs:])
+    drawn = bytearray(system_bytes(12 * num_pairs))
+    radius_bits = _moved(torch.frombuffer(drawn, dtype=torch.int64, count=num_pairs), device)
+    angle_bits = _moved(torch.frombuffer(drawn, dtype=torch.int32, offset=8 * num_pairs), device)
+    # The middle of each cell: never 0, and as fine near 0, where the tail is, as 63 bits allow.
+    radius = radius_bits.bitwise_and_(_WITHOUT_SIGN).double().add_(0.5).mul_(2.0**-63)
+    radius.log_().mul_(-2.0).sqrt_()
+    angle = angle_bits.double().add_(0.5).mul_(math.tau * 2.0**-32)
+    normals = torch.empty(2 * num_pairs, dtype=torch.float64, device=device)
+    torch.cos(angle, out=normals[:num_pairs]).mul_(radius)
+    torch.sin(angle, out=normals[num_pairs:]).mul_(radius)
     return normals[:count]
 
 
-def _on_grid(value: Tensor, deviation: float) -> Tensor:
-    grid = 2.0 ** (math.floor(math.log2(deviation)) - _GRID_BITS)
-    return value.div_(grid).round_().mul_(grid)
+def _moved(bits: Tensor, device: torch.device | str) -> Tensor:
+    """Return random bits on a device; from pinned memory the host need not wait for the copy."""
+    if torch.device(device).type == "cpu":
+        return bits
+    return bits.pin_memory().to(device, non_blocking=True)
+
+
+def _grid(deviation: float) -> float:
+    return float(2.0 ** (math.floor(math.log2(deviation)) - _GRID_BITS))
 
 
 def _require_bound(bound: float) -> None:
