@@ -37,7 +37,7 @@ from fedner.federated.algorithms import (
     fedprox,
     scaffold,
 )
-from fedner.federated.algorithms.algorithm import Server
+from fedner.federated.algorithms.algorithm import Batching, Server
 from fedner.federated.algorithms.fedavg import plain_sgd
 from fedner.federated.platform import LocalSettings, Platform, platform
 from fedner.federated.run import RunSettings, run
@@ -71,6 +71,27 @@ def test_a_second_round_of_fedner_goes_on_from_the_first() -> None:
     # p: error .375 + .5 - 1 = -.125; q: error 1.5 + 1.5 - 3 = 0.
     assert values(server.shared) == {"shared.a": 0.421875, "shared.b": 0.75}
     assert private(platforms) == {"p": 0.5625, "q": 1.5}
+
+
+@pytest.mark.parametrize(
+    ("batching", "drawn"), [("joint", {"p": 3, "q": 1}), ("each", {"p": 4, "q": 4})]
+)
+def test_fedner_draws_n_sentences_together_or_for_each(
+    batching: Batching, drawn: dict[str, int]
+) -> None:
+    # Every platform has five equal sentences: whatever is drawn, the means are those of one.
+    learners = {
+        name: LinearLearner([DATA[name][0][0]] * 5, [DATA[name][1][0]] * 5) for name in SIZES
+    }
+    platforms = {
+        name: platform(name, learner, linear_partition(), 7, LocalSettings(SGD))
+        for name, learner in learners.items()
+    }
+    algorithm = fedner(FednerSettings(server=SGD, batching=batching))
+    engine = InProcess(platforms.__getitem__, list(SIZES), algorithm.local)
+    server = run(algorithm, engine, initial(), RunSettings("test", 1, 4, SIZES), seed=7).server
+    assert {name: len(learner.seen[0]) for name, learner in learners.items()} == drawn
+    assert values(server.shared) == {"shared.a": 0.375, "shared.b": 0.75}
 
 
 def test_fedner_with_adam_on_the_server() -> None:

@@ -64,6 +64,25 @@ def test_a_platform_alone_goes_on_while_it_improves() -> None:
     assert done.epochs == tried.best_epoch
 
 
+def test_the_last_training_of_a_control_may_end_at_rate_zero() -> None:
+    sentences, space = sentences_of("case-reports"), space_of("case-reports", "fedner")
+
+    def make() -> Tagger:
+        return new_tagger("case-reports", "fedner", 0.0)
+
+    corpus = encode_corpus(sentences, make().embeddings.words, space=space)
+    moved = {}
+    for falling in (False, True):
+        states: list[TrainingState] = []
+        settings = AloneSettings(
+            (8,), least_steps=40, training=FAST, patience=1, most_epochs=9, falling=falling
+        )
+        alone(make, corpus, sentences, space, settings, seed=1, after_epoch=states.append)
+        before, after = states[-2].weights["emissions.weight"], states[-1].weights
+        moved[falling] = float((after["emissions.weight"] - before).abs().sum())
+    assert moved[True] < moved[False] / 2
+
+
 def test_a_control_without_batches_is_refused() -> None:
     sentences, space = sentences_of("case-reports"), space_of("case-reports", "fedner")
     tagger = new_tagger("case-reports", "fedner")

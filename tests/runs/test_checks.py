@@ -56,7 +56,6 @@ def test_all_rooms_are_asked_at_once(tmp_path: Path) -> None:
         "algorithm.name",
         "participation.sample",
         "participation.quorum",
-        "engine.workers",
         "platforms[0].name",
         "platforms[0].data",
         "platforms[0].format",

@@ -51,6 +51,24 @@ def test_parts_are_disjoint_and_follow_the_seed(tmp_path: Path) -> None:
     assert load(tmp_path, split={"test": 0.25, "seed": 4}).test != data.test
 
 
+def test_equal_parts_of_one_corpus_are_the_whole_and_disjoint(tmp_path: Path) -> None:
+    text = "".join(f"word{number}\tB-Drug\n\n" for number in range(11))
+    test = tmp_path / "test.tsv"
+    test.write_text("ibuprofen\tB-Drug\n\n")
+    split = {"test_data": str(test)}
+    parts = [load(tmp_path, text, part=f"{number}/3", split=split) for number in (1, 2, 3)]
+    assert sorted(len(part.train) for part in parts) == [3, 4, 4]
+    words = [each.tokens[0] for part in parts for each in part.train_sentences]
+    assert sorted(words) == sorted(f"word{number}" for number in range(11))
+    assert {part.test_digest for part in parts} == {parts[0].test_digest}
+
+
+@pytest.mark.parametrize("part", ["0/3", "4/3", "1/0", "half"])
+def test_parts_that_are_none_are_refused(tmp_path: Path, part: str) -> None:
+    with pytest.raises(SettingsError, match="part"):
+        load(tmp_path, part=part)
+
+
 def test_a_test_file_of_its_own(tmp_path: Path) -> None:
     (tmp_path / "test.tsv").write_text("ibuprofen\tB-Drug\n\nfine\tO\n")
     data = load(tmp_path, split={"test_data": str(tmp_path / "test.tsv")})

@@ -57,6 +57,37 @@ def test_the_last_stretch_trains_every_weight_at_home(tiny: Make, tmp_path: Path
         assert all(not torch.equal(before[key], after[key]) for key in before)
 
 
+def test_a_control_gets_the_same_last_stretch(tiny: Make, tmp_path: Path) -> None:
+    settings = ("training.rounds=2", "training.controls=['alone']", "training.control_epochs=1")
+    train_run(tiny(*settings), tmp_path / "plain")
+    train_run(tiny(*settings, "training.finish_epochs=2"), tmp_path / "finished")
+    before, after = (
+        dict(
+            load_tagger(
+                RunFolder(tmp_path / run).tagger("case-reports", "alone")
+            ).tagger.named_parameters()
+        )
+        for run in ("plain", "finished")
+    )
+    assert all(not torch.equal(before[key], after[key]) for key in before)
+
+
+def test_an_epoch_of_own_batches_is_that_of_the_largest_platform(tiny: Make) -> None:
+    joint, each = (
+        num_rounds(
+            assemble(
+                tiny(
+                    f"algorithm.batching={how!r}",
+                    "training={epochs=2,batch=12}",
+                    "platforms.1.num_sentences=80",
+                )
+            )
+        )
+        for how in ("joint", "each")
+    )
+    assert joint > each == 2 * 5, "56 training sentences, 12 at a time"
+
+
 @pytest.mark.parametrize(
     "other",
     ["privacy={enabled=true,noise=1.0,simulation=true}", 'partition.unannotated="marginal"'],

@@ -228,9 +228,6 @@ def _engine_problems(settings: Settings) -> Iterator[SettingProblem]:
     engine = settings.engine
     if engine.device == "cuda" and not torch.cuda.is_available():
         yield SettingProblem("engine.device", "'cuda'", "a GPU that torch can see", "Take 'cpu'.")
-    if engine.workers and engine.device != "cpu":
-        found = f"{engine.workers} with device {engine.device!r}"
-        yield SettingProblem("engine.workers", found, "0: workers are for the CPU")
 
 
 def _platform_problems(settings: Settings) -> Iterator[SettingProblem]:

@@ -186,11 +186,14 @@ def engine_for(
     folder: Path,
     protection: Protection | None = None,
 ) -> Engine:
-    """Return what runs the platforms: this process, or workers on the CPU."""
+    """Return what runs the platforms: this process, or workers on the CPU.
+
+    On a GPU the rounds stay in this process, and workers train the controls alone.
+    """
     chosen = federation.settings.engine
     build = partial(build_protected, federation, protection, folder)
     max_live = 1 if chosen.spill else None
-    if not chosen.workers:
+    if not chosen.workers or federation.device != "cpu":
         return InProcess(build, federation.names, algorithm.local, folder=folder, max_live=max_live)
     return Workers(
         build,

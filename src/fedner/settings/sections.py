@@ -191,7 +191,10 @@ class ParticipationSettings(Section):
 
 
 class EngineSettings(Section):
-    """Where platforms compute; 0 workers is this very process."""
+    """Where platforms compute; 0 workers is this very process.
+
+    On a GPU workers train the controls side by side; rounds are taken in this process.
+    """
 
     workers: Annotated[int, Field(ge=0, le=1024)] = 0
     device: Device = "cpu"
