@@ -2,24 +2,22 @@
 
 Text files of GloVe, word2vec and fastText (`.vec`), plain or `.gz`/`.xz`: one word to a line and
 its numbers, divided by blanks, with or without a first line "words dimension". A word may hold
-blanks (GloVe 840B has such): the last numbers of the line are the vector. And the folder of a
-spaCy-style table: `vectors.npy` with `words.tsv`, word TAB row, where words share rows.
+blanks (GloVe 840B has such): the last numbers of the line are the vector. The binary format of
+word2vec (`vectors_binary.py`). And the folder of a spaCy-style table: `vectors.npy` with
+`words.tsv`, word TAB row, where words share rows.
 
-Every line that is wrong is reported with its number, all in one error.
+Every line or record that is wrong is reported with its number, all in one error.
 """
 
-import gzip
 import hashlib
 import json
-import lzma
 import os
-import zlib
 from collections import Counter
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from itertools import islice
 from pathlib import Path
-from typing import BinaryIO, cast
+from typing import BinaryIO
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,7 +25,14 @@ from numpy.typing import NDArray
 from fedner.corpus.problems import Problem, ProblemLog
 from fedner.durable import write_bytes
 from fedner.errors import FednerError
+from fedner.models.embeddings import vectors_binary
 from fedner.models.embeddings.mapped import filling
+from fedner.models.embeddings.vectors_source import (
+    digest_of,
+    opened,
+    recognise_vectors,
+    source_files,
+)
 from fedner.models.embeddings.vectors_store import (
     MATRIX,
     VERSION,
@@ -44,6 +49,7 @@ LINES_AT_A_TIME = 2048
 LINES_TO_GUESS_FROM = 200
 # Longer than any line of published vectors; bounds memory on a file that is something else.
 LONGEST_LINE = 1 << 20
+MOST_DIGITS = 18
 HINT = "Take the file as published, or mend these lines."
 
 
@@ -57,7 +63,8 @@ def open_vectors(path: Path, cache: Path | None = None) -> VectorStore:
     """Open word vectors, converting them into `cache` at the first use.
 
     Args:
-        path: A text file, a spaCy-style folder, or a store that was converted before.
+        path: A text file, a word2vec binary, a spaCy-style folder, or a store that was converted
+            before.
         cache: Where converted stores are kept, by the digest of their source.
 
     Raises:
@@ -65,7 +72,7 @@ def open_vectors(path: Path, cache: Path | None = None) -> VectorStore:
     """
     if is_store(path):
         return open_store(path)
-    parts = _source_files(path)
+    parts = source_files(path)
     cache = cache or default_cache()
     sha256 = _source_digest(parts, cache)
     folder = cache / f"{sha256}.v{VERSION}"
@@ -75,7 +82,7 @@ def open_vectors(path: Path, cache: Path | None = None) -> VectorStore:
 
 
 def convert(path: Path, folder: Path, sha256: str | None = None) -> None:
-    """Convert a text file or a spaCy-style table into the store `folder`.
+    """Convert a text file, a word2vec binary or a spaCy-style table into the store `folder`.
 
     Args:
         path: The source.
@@ -83,36 +90,18 @@ def convert(path: Path, folder: Path, sha256: str | None = None) -> None:
         sha256: The digest of the source, where it is known already.
 
     Raises:
-        FednerError: Listing every line that is wrong.
+        FednerError: Listing every line or record that is wrong.
     """
-    parts = _source_files(path)
-    digest = sha256 or _digest_of(parts)
+    parts = source_files(path)
+    digest = sha256 or digest_of(parts)
+    form = recognise_vectors(path)
     with filling(folder) as temporary:
         if len(parts) == 2:
             _convert_table(path.name, parts[0], parts[1], temporary, digest)
+        elif form == "word2vec binary":
+            _convert_binary(path, temporary, digest)
         else:
-            _convert_text(parts[0], temporary, digest)
-
-
-def _source_files(path: Path) -> list[Path]:
-    """Return the one text file, or matrix and words of a spaCy-style table."""
-    if path.is_file():
-        return [path]
-    if path.is_dir():
-        found = []
-        for name in ("vectors.npy", "words.tsv"):
-            candidates = [path / f"{name}{suffix}" for suffix in ("", ".xz", ".gz")]
-            found += [candidate for candidate in candidates if candidate.is_file()][:1]
-        if len(found) == 2:
-            return found
-        raise FednerError(
-            f"{path} holds no word vectors: found {[part.name for part in found]}",
-            "Expected is a text file of vectors, a folder with vectors.npy and words.tsv "
-            "(plain, .xz or .gz), or a store that fedner converted.",
-        )
-    raise FednerError(
-        f"no word vectors at {path}", "Check the path; fedner downloads nothing by itself."
-    )
+            _convert_text(path, temporary, digest)
 
 
 def _source_digest(parts: list[Path], cache: Path) -> str:
@@ -130,44 +119,15 @@ def _source_digest(parts: list[Path], cache: Path) -> str:
             return known["sha256"]
     except (OSError, ValueError, KeyError, TypeError):
         pass  # not noted yet, or not by us: hash the files
-    digest = _digest_of(parts)
+    digest = digest_of(parts)
     note.parent.mkdir(parents=True, exist_ok=True)
     write_bytes(note, json.dumps({"facts": facts, "sha256": digest}).encode(), owner_only=True)
     return digest
 
 
-def _digest_of(parts: list[Path]) -> str:
-    digests = []
-    for part in parts:
-        with part.open("rb") as handle:
-            digests.append(hashlib.file_digest(handle, "sha256").hexdigest())
-    return (
-        digests[0] if len(digests) == 1 else hashlib.sha256("".join(digests).encode()).hexdigest()
-    )
-
-
-@contextmanager
-def _opened(path: Path) -> Iterator[BinaryIO]:
-    """Open a file that may be compressed; damage in the compression becomes a FednerError."""
-    try:
-        if path.suffix == ".xz":
-            with lzma.open(path) as unpacked:
-                yield cast("BinaryIO", unpacked)
-        elif path.suffix == ".gz":
-            with gzip.open(path) as expanded:
-                yield cast("BinaryIO", expanded)
-        else:
-            with path.open("rb") as handle:
-                yield handle
-    except (lzma.LZMAError, zlib.error, EOFError, gzip.BadGzipFile) as error:
-        raise FednerError(
-            f"{path} is damaged or cut short: {error}", "Fetch the file again."
-        ) from error
-
-
 def _convert_text(path: Path, folder: Path, digest: str) -> None:
     log, index = ProblemLog(), WordIndexWriter()
-    with _opened(path) as source, (folder / MATRIX).open("wb") as target:
+    with opened(path) as source, (folder / MATRIX).open("wb") as target:
         first, declared, dimension = _guess_layout(source, path)
         matrix = MatrixWriter(target, dimension)
         line_number = 2 if declared is not None else 1
@@ -191,7 +151,7 @@ def _guess_layout(source: BinaryIO, path: Path) -> tuple[list[bytes], int | None
     # Lines whose word holds blanks, or that are wrong, are few: the most frequent size is right.
     dimension = max(sizes, key=lambda size: (sizes[size], -size), default=0)
     fields = first[0].split() if first else []
-    is_header = len(fields) == 2 and fields[0].isdigit() and fields[1].isdigit()
+    is_header = len(fields) == 2 and all(map(_is_number, fields))
     if is_header and len(first) > 1 and fields[1] == str(dimension).encode():
         return first[1:], int(fields[0]), dimension
     if dimension < 1 or (is_header and dimension != 1) or (is_header and len(first) == 1):
@@ -202,6 +162,11 @@ def _guess_layout(source: BinaryIO, path: Path) -> tuple[list[bytes], int | None
             HINT,
         )
     return first, None, dimension
+
+
+def _is_number(text: bytes) -> bool:
+    """Whether a text is a number that counts something: a count of more digits is a mistake."""
+    return text.isdigit() and len(text) <= MOST_DIGITS
 
 
 def _lines(source: BinaryIO, first: list[bytes]) -> Iterator[bytes]:
@@ -260,9 +225,7 @@ def _word_problem(word: bytes, given: bytes, dimension: int) -> tuple[str, str] 
     found = len(given.split()) if b"  " in given or not given else given.count(b" ") + 1
     if found != dimension:
         return f"{found} numbers", f"a word and {dimension} numbers"
-    try:
-        word.decode("utf-8")
-    except UnicodeDecodeError:
+    if not _is_utf8(word):
         return "a word that is not UTF-8", "UTF-8"
     return None if word else ("no word", f"a word and {dimension} numbers")
 
@@ -285,9 +248,59 @@ def _parse(numbers: list[bytes], dimension: int) -> NDArray[np.float32]:
         return rows
 
 
+def _convert_binary(path: Path, folder: Path, digest: str) -> None:
+    """Convert a word2vec binary; words that can stand in no text are left out and counted."""
+    log, index, num_skipped = ProblemLog(), WordIndexWriter(), 0
+    with opened(path) as source, (folder / MATRIX).open("wb") as target:
+        num_words, dimension = vectors_binary.read_header(source, path)
+        matrix = MatrixWriter(target, dimension)
+        for block in vectors_binary.blocks(source, path, num_words, dimension):
+            num_skipped += _take_records(block, path, index, matrix, log)
+        statistics = matrix.finish()
+    _raise_if_any(log, path, len(index), "records", vectors_binary.HINT)
+    index.write(folder)
+    facts = _facts(path.name, digest, index, matrix)._replace(num_skipped=num_skipped)
+    seal_store(folder, facts, statistics)
+
+
+def _take_records(
+    block: vectors_binary.Block,
+    path: Path,
+    index: WordIndexWriter,
+    matrix: MatrixWriter,
+    log: ProblemLog,
+) -> int:
+    """Take the records of a block; return how many have a word that can stand in no text."""
+    with np.errstate(invalid="ignore"):  # infinities of both signs add up to NaN, as they should
+        is_finite = np.isfinite(block.rows.sum(axis=1, dtype=np.float64)).tolist()
+    keep: list[int] = []
+    num_skipped = 0
+    for position, word in enumerate(block.words):
+        if not is_finite[position]:
+            found = f"record {block.first + position:,} ({word[:40]!a}): a number that is none"
+            expected = f"{matrix.dimension} finite numbers"
+            log.report(
+                Problem("malformed line", str(path), None, found, expected, "Fetch it again.")
+            )
+        elif not word or not _is_utf8(word):
+            num_skipped += 1
+        elif index.add(word, matrix.num_rows + len(keep)):
+            keep.append(position)
+    matrix.append(block.rows[keep])
+    return num_skipped
+
+
+def _is_utf8(word: bytes) -> bool:
+    try:
+        word.decode("utf-8")
+    except UnicodeDecodeError:
+        return False
+    return True
+
+
 def _convert_table(name: str, vectors: Path, words: Path, folder: Path, digest: str) -> None:
     """Convert a spaCy-style table: rows in vectors.npy, word TAB row in words.tsv."""
-    with _opened(vectors) as source:
+    with opened(vectors) as source:
         try:
             rows = np.lib.format.read_array(source, allow_pickle=False)
         except ValueError as error:
@@ -299,10 +312,10 @@ def _convert_table(name: str, vectors: Path, words: Path, folder: Path, digest: 
             HINT,
         )
     log, index = ProblemLog(), WordIndexWriter()
-    with _opened(words) as source:
+    with opened(words) as source:
         for number, line in enumerate(_lines(source, []), start=1):
             word, _, row = line.rstrip(b"\r\n").rpartition(b"\t")
-            if not word or not row.isdigit() or int(row) >= len(rows):
+            if not word or not _is_number(row) or int(row) >= len(rows):
                 expected = f"word TAB row, the row below {len(rows):,}"
                 log.report(_problem(words, number, ascii(line[:60]), expected))
             else:
@@ -332,12 +345,14 @@ def _problem(path: Path, line: int | None, found: str, expected: str) -> Problem
     return Problem("malformed line", str(path), line, found, expected, "Mend or delete the line.")
 
 
-def _raise_if_any(log: ProblemLog, path: Path, num_words: int) -> None:
+def _raise_if_any(
+    log: ProblemLog, path: Path, num_words: int, what: str = "lines", hint: str = HINT
+) -> None:
     if log.total:
         lines = [f"  {problem}" for problem in log.problems]
         if log.total > len(lines):
             lines.append(f"  ... and {log.total - len(lines):,} more")
-        header = f"{path}: {log.total:,} of the lines are no word vectors"
-        raise FednerError("\n".join([header, *lines]), HINT)
+        header = f"{path}: {log.total:,} of the {what} are no word vectors"
+        raise FednerError("\n".join([header, *lines]), hint)
     if not num_words:
-        raise FednerError(f"{path} holds no word vectors", HINT)
+        raise FednerError(f"{path} holds no word vectors", hint)

@@ -44,6 +44,8 @@ class StoreFacts(NamedTuple):
         dimension: How many numbers a vector has.
         num_duplicates: How many lines repeated a word, and were left out.
         is_lowercased: Whether no word has an upper-case letter.
+        num_skipped: How many words of a binary file can stand in no text (not UTF-8, or empty),
+            and were left out.
     """
 
     source: str
@@ -53,6 +55,7 @@ class StoreFacts(NamedTuple):
     dimension: int
     num_duplicates: int
     is_lowercased: bool
+    num_skipped: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -203,7 +206,9 @@ def open_store(folder: Path) -> VectorStore:
     """
     record, matrix_path = unseal(folder, KIND, VERSION, REMEDY)
     given = record.get("facts")
-    if not isinstance(given, dict) or set(given) != set(StoreFacts._fields):
+    # Stores that were made before a fact was added do without it.
+    needed = set(StoreFacts._fields) - set(StoreFacts._field_defaults)
+    if not isinstance(given, dict) or not needed <= set(given) <= set(StoreFacts._fields):
         raise FednerError(f"{folder / ABOUT} lacks the facts of a vector store", REMEDY)
     facts = StoreFacts(**given)
     matrix = open_matrix(matrix_path, REMEDY)
