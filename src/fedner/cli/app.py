@@ -10,6 +10,8 @@ from fedner.cli import (
     adapt,
     data,
     demo,
+    embeddings,
+    export,
     init,
     models,
     predict,
@@ -30,6 +32,7 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 app.add_typer(data.app, name="data")
+app.add_typer(embeddings.app, name="embeddings")
 app.add_typer(privacy.app, name="privacy")
 app.command("demo")(demo.demo)
 app.command("init")(init.init)
@@ -40,6 +43,7 @@ app.command("report")(runs.report)
 app.command("errors")(runs.errors)
 app.command("predict")(predict.predict)
 app.command("redact")(redact.redact)
+app.command("export")(export.export)
 app.command("adapt")(adapt.adapt)
 app.command("models")(models.models)
 app.command("score")(score.score)

@@ -13,8 +13,8 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-from fedner.corpus.schemes import decode
 from fedner.corpus.sentence import Entity
+from fedner.inference.reading import joins
 from fedner.models.features import TagSpace
 from fedner.models.tagger import Decoder
 
@@ -24,16 +24,7 @@ CELLS_AT_A_TIME = 1 << 20
 
 def joining(space: TagSpace) -> Tensor:
     """Return (K, K): whether a tag goes on with the mention of the tag before it."""
-    return torch.tensor(
-        [
-            [
-                decode([before, after], space.scheme)[:1] == [Entity(0, 2, label)]
-                for after in space.tags
-            ]
-            for before in space.tags
-            for label in [before.partition("-")[2]]
-        ]
-    )
+    return torch.tensor(joins(space.tags, space.scheme))
 
 
 @torch.no_grad()

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 from fedner.corpus.document import Document
 from fedner.corpus.prepare import prepare
+from fedner.corpus.schemes import decode
 from fedner.corpus.segment import SentencePolicy
 from fedner.corpus.sentence import Entity, Sentence
 
@@ -119,3 +120,14 @@ def _sentences_of(document: Document) -> tuple[Sentence, ...]:
 def _mention(document: Document, sentence: Sentence, entity: Entity, confidence: float) -> Mention:
     start, end = sentence.starts[entity.start], sentence.ends[entity.end - 1]
     return Mention(start, end, entity.label, document.text[start:end], confidence)
+
+
+def joins(tags: Sequence[str], scheme: str) -> list[list[bool]]:
+    """Return for each tag (row) which tags (columns) go on with its mention right behind it."""
+    return [
+        [
+            decode([before, after], scheme)[:1] == [Entity(0, 2, before.partition("-")[2])]
+            for after in tags
+        ]
+        for before in tags
+    ]
