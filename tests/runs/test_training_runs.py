@@ -57,6 +57,24 @@ def test_the_last_stretch_trains_every_weight_at_home(tiny: Make, tmp_path: Path
         assert all(not torch.equal(before[key], after[key]) for key in before)
 
 
+def test_kept_and_scored_taggers_are_those_of_the_average(tiny: Make, tmp_path: Path) -> None:
+    train_run(tiny("training.rounds=3"), tmp_path / "plain")
+    train_run(tiny("training.rounds=3", "training.average=0.5"), tmp_path / "averaged")
+    run = RunFolder(tmp_path / "averaged")
+    server, _ = read_state(run.path / "server", 3)
+    for name, platform in run.read(SCORES)["platforms"].items():
+        assert platform["methods"]["federated"] == run.rounds()[-1]["scores"][name]
+        private, _ = read_state(run.path / "platforms" / name, 3)
+        kept = load_tagger(tagger_folder(run.path, name)).tagger.named_parameters()
+        average = {**server, **private}
+        for key, weight in kept:
+            if weight.requires_grad:
+                assert torch.equal(weight, average[f"average/{key}"]), key
+    plain, _ = read_state(tmp_path / "plain" / "server", 3)
+    assert not any(key.startswith("average/") for key in plain)
+    assert all(torch.equal(server[key], plain[key]) for key in plain), "steps are the same"
+
+
 def test_a_control_gets_the_same_last_stretch(tiny: Make, tmp_path: Path) -> None:
     settings = ("training.rounds=2", "training.controls=['alone']", "training.control_epochs=1")
     train_run(tiny(*settings), tmp_path / "plain")

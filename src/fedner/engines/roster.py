@@ -91,9 +91,7 @@ class Roster:
     def scores(self, name: str, broadcast: Broadcast) -> Scores | None:
         """Return a platform's scores with the broadcast weights, or None without an evaluation."""
         with one_thread():
-            platform = self.platform(name)
-            platform.load_shared(broadcast.shared)
-            return platform.learner.scores()
+            return self.platform(name).scores(broadcast)
 
     def platform(self, name: str) -> Platform:
         """Return a platform, live; the one that was not used for longest may have to go."""

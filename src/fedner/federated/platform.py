@@ -6,7 +6,8 @@ the platform: private weights, their optimiser, the cursor in the data, the algo
 
 import json
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from functools import partial
 from typing import Any, Literal, NamedTuple
@@ -15,6 +16,7 @@ import torch
 from torch import Tensor
 
 from fedner.errors import FednerError
+from fedner.federated.averaging import averaged, require_decay
 from fedner.federated.learner import Learner
 from fedner.federated.messages import Broadcast, Update, nothing_shared
 from fedner.federated.private_steps import PrivateSteps
@@ -22,6 +24,7 @@ from fedner.federated.releases import released
 from fedner.federated.sampling import Cursor, Sampler
 from fedner.models.partition import Partition
 from fedner.optimisers import Optimiser, OptimiserSettings
+from fedner.scoring import Scores
 from fedner.seeds import derive
 from fedner.tensors import SharedState, State
 from fedner.training import clip_by_norm
@@ -39,12 +42,15 @@ class LocalSettings:
             Private steps are clipped by their own rule, unit by unit.
         reports_loss: Whether the training loss may leave the platform.
         rounds_per_slice: Rounds spent on each slice of an incremental schedule.
+        average: How much less each round counts than the next one in the average of the private
+            weights, with which the platform is scored; None for the last weights.
     """
 
     optimiser: OptimiserSettings = field(default_factory=OptimiserSettings)
     clip: float | None = None
     reports_loss: bool = True
     rounds_per_slice: int = 1
+    average: float | None = None
 
 
 class Gradient(NamedTuple):
@@ -104,6 +110,9 @@ class Platform:
         privacy: Draws, clips and noises the steps; None without differential privacy.
         last_round: The last round that it answered.
         run: The run of that round, or None.
+        average: The average of the private weights over the rounds that it answered; without
+            tensors where there is none.
+        num_averaged: How many rounds that average holds.
     """
 
     name: str
@@ -117,9 +126,12 @@ class Platform:
     privacy: PrivateSteps | None = None
     last_round: int = 0
     run: str | None = None
+    average: dict[str, Tensor] = field(default_factory=dict)
+    num_averaged: int = 0
     _weights: dict[str, Tensor] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
+        require_decay(self.settings.average)
         self._weights = dict(self.learner.weights())
         named = {*self.partition.shared, *self.partition.private}
         if named != set(self._weights):
@@ -238,6 +250,10 @@ class Platform:
         self.load_shared(broadcast.shared)
         done = local(self, broadcast)
         self.last_round = broadcast.round
+        if self.settings.average is not None:
+            before, decay = self.num_averaged, self.settings.average
+            self.average = averaged(self.average, self.private(), before, decay)
+            self.num_averaged += 1
         if set(done.tensors) != set(self.partition.shared):
             raise FednerError(
                 f"platform {self.name!r}: the algorithm would send {sorted(done.tensors)[:5]}; "
@@ -265,6 +281,23 @@ class Platform:
             tensors = privacy.whole_update(tensors, path)
         return Update(self.name, broadcast.round, tensors, done.extra)
 
+    def scores(self, broadcast: Broadcast) -> Scores | None:
+        """Return the scores with the broadcast weights, or None without an evaluation."""
+        self.load_shared(broadcast.shared)
+        with self._averaged():
+            return self.learner.scores()
+
+    @contextmanager
+    def _averaged(self) -> Iterator[None]:
+        """Have the private weights' average in the model within the block, if there is one."""
+        private = self.private() if self.average else {}
+        last = {name: weight.detach().clone() for name, weight in private.items()}
+        try:
+            _copy(self.average, private)
+            yield
+        finally:
+            _copy(last, private)
+
     def forget_releases(self, round_: int) -> None:
         """Drop the stored bytes of releases up to a round that nobody can resume before."""
         privacy = self.privacy
@@ -282,15 +315,19 @@ class Platform:
             "private": self.private(),
             "optimiser": self.optimiser.state(),
             "memory": self.memory,
+            "average": self.average,
         }
         tensors = {
             f"{part}/{name}": tensor.detach().cpu().clone()
             for part, state in parts.items()
             for name, tensor in state.items()
         }
-        return PlatformState(
-            tensors, {"cursor": asdict(self.sampler.cursor), "last_round": self.last_round}
-        )
+        facts = {
+            "cursor": asdict(self.sampler.cursor),
+            "last_round": self.last_round,
+            "num_averaged": self.num_averaged,
+        }
+        return PlatformState(tensors, facts)
 
     @torch.no_grad()
     def restore(self, state: PlatformState) -> None:
@@ -299,7 +336,8 @@ class Platform:
         Raises:
             FednerError: If it belongs to another model.
         """
-        parts: dict[str, dict[str, Tensor]] = {"private": {}, "optimiser": {}, "memory": {}}
+        kinds = ("private", "optimiser", "memory", "average")
+        parts: dict[str, dict[str, Tensor]] = {kind: {} for kind in kinds}
         for key, tensor in state.tensors.items():
             part, _, name = key.partition("/")
             parts.get(part, {})[name] = tensor
@@ -312,16 +350,23 @@ class Platform:
                 "Resume with the recipe, the labels and the cut that the run began with.",
             )
         device = next(iter(self._weights.values())).device
-        for name, tensor in parts["private"].items():
-            private[name].copy_(tensor)
+        _copy(parts["private"], private)
         moved = {
             name: tensor if name == "steps" else tensor.to(device)
             for name, tensor in parts["optimiser"].items()
         }
         self.optimiser = Optimiser.restored(self.settings.optimiser, moved)
         self.memory = {name: tensor.to(device) for name, tensor in parts["memory"].items()}
+        self.average = {name: tensor.to(device) for name, tensor in parts["average"].items()}
+        self.num_averaged = int(state.facts.get("num_averaged", 0))
         self.sampler.cursor = Cursor(**state.facts["cursor"])
         self.last_round = int(state.facts["last_round"])
+
+
+@torch.no_grad()
+def _copy(weights: State, into: State) -> None:
+    for name, weight in weights.items():
+        into[name].copy_(weight)
 
 
 LocalFunction = Callable[[Platform, Broadcast], Contribution]

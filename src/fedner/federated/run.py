@@ -22,6 +22,7 @@ from fedner.federated.aggregate import (
     in_canonical_order,
 )
 from fedner.federated.algorithms.algorithm import Algorithm, Server
+from fedner.federated.averaging import averaged, require_decay
 from fedner.federated.checkpoints import (
     drop_after,
     held_by_this_process,
@@ -29,7 +30,7 @@ from fedner.federated.checkpoints import (
     stored_rounds,
 )
 from fedner.federated.engine import Engine
-from fedner.federated.messages import Broadcast, payload_bytes
+from fedner.federated.messages import Broadcast, nothing_shared, payload_bytes
 from fedner.federated.participation import Participation, check_participation, choose
 from fedner.federated.record import RecordFile, RoundRecord
 from fedner.federated.screening import NormRule, OnRefusal, Screen
@@ -60,6 +61,8 @@ class RunSettings:
         checkpoint_every: Store all states after this many rounds, and after the last; 0 for never.
         noise: The server's noise on the sum of clipped updates, which then takes the place of
             `rule`; None where platforms add their own, or there is none.
+        average: How much less each round counts than the next one in the average of the shared
+            weights, which is scored and kept in their place; None for the last weights.
     """
 
     run: str
@@ -73,6 +76,7 @@ class RunSettings:
     evaluate_every: int = 0
     checkpoint_every: int = 0
     noise: ServerNoise | None = None
+    average: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,11 +87,18 @@ class RunRecord:
         server: The server's last state, with the shared weights.
         rounds: The record of every round, those before a resume included.
         resumed_from: The round that the run went on from; 0 where it began anew.
+        average: The average of the shared weights; without tensors where the run has none.
     """
 
     server: Server
     rounds: tuple[RoundRecord, ...]
     resumed_from: int = 0
+    average: SharedState = field(default_factory=nothing_shared)
+
+    @property
+    def shared(self) -> SharedState:
+        """The shared weights to work with: the average where there is one, else the last."""
+        return self.average or self.server.shared
 
 
 @dataclass(slots=True)
@@ -98,6 +109,7 @@ class _State:
     server: Server
     screen: Screen
     records: list[RoundRecord]
+    average: SharedState = field(default_factory=nothing_shared)
 
 
 @dataclass(frozen=True, slots=True)
@@ -174,7 +186,7 @@ def _rounds(
                 _store(engine, settings, state, place)
         if on_round is not None:
             on_round(done)
-    return RunRecord(state.server, tuple(state.records), first)
+    return RunRecord(state.server, tuple(state.records), first, state.average)
 
 
 def _check(settings: RunSettings, engine: Engine, folder: Path | None) -> None:
@@ -192,6 +204,7 @@ def _check(settings: RunSettings, engine: Engine, folder: Path | None) -> None:
             f"found {settings.rounds} rounds of batches of {settings.batch}; expected 0 or more "
             "rounds and a batch of at least 1"
         )
+    require_decay(settings.average)
     if settings.checkpoint_every and folder is None:
         raise FednerError("checkpoints need a folder", "Name one, or set checkpoint_every to 0.")
 
@@ -240,7 +253,10 @@ def _begin(
     state.round = max((each for each in common if each <= settings.rounds), default=0)
     engine.load(state.round)
     if state.round:
-        state.server, facts = restore_server(place.server, state.round, state.server)
+        has_average = settings.average is not None
+        state.server, state.average, facts = restore_server(
+            place.server, state.round, state.server, has_average=has_average
+        )
         state.screen.norms = [float(norm) for norm in facts["norms"]]
         marks = facts.get("marks", {})
         state.screen.marks = {name: LedgerMark(**mark) for name, mark in marks.items()}
@@ -262,10 +278,14 @@ def _round(
     replies = in_canonical_order(engine.round(broadcast, chosen), chosen)
     combined = _combine(algorithm, settings, state.screen, broadcast, replies)
     state.server = algorithm.advance(state.server, combined)
+    if settings.average is not None:
+        before, decay = state.round, settings.average
+        state.average = SharedState(averaged(state.average, state.server.shared, before, decay))
     state.round = number
     scores: Mapping[str, Mapping[str, Any]] = {}
     if _is_time(number, settings, settings.evaluate_every):
-        after = replace(broadcast, shared=state.server.shared, extra=state.server.extra)
+        shared = state.average or state.server.shared
+        after = replace(broadcast, shared=shared, extra=state.server.extra)
         scores = {name: each.as_dict() for name, each in engine.evaluate(after).items()}
     return _record(settings, state.screen, broadcast, scores)
 
@@ -349,4 +369,4 @@ def _store(engine: Engine, settings: RunSettings, state: _State, place: _Place) 
     engine.save(state.round)
     marks = {name: asdict(mark) for name, mark in state.screen.marks.items()}
     facts = {"run": settings.run, "norms": state.screen.norms, "marks": marks}
-    store_server(place.server, state.round, state.server, facts)
+    store_server(place.server, state.round, state.server, state.average, facts)

@@ -1,8 +1,8 @@
-"""The server's state on disk: shared weights, extras, optimiser and memory under one round."""
+"""The server's state on disk: weights, their average, extras, optimiser, memory under a round."""
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from torch import Tensor
 
@@ -12,25 +12,47 @@ from fedner.federated.checkpoints import read_state, write_state
 from fedner.optimisers import Optimiser
 from fedner.tensors import SharedState
 
-_PARTS = ("shared", "extra", "optimiser", "memory")
+_PARTS = ("shared", "extra", "optimiser", "memory", "average")
 
 
-def store_server(folder: Path, round_: int, server: Server, facts: Mapping[str, Any]) -> None:
+class Stored(NamedTuple):
+    """What was stored under a round.
+
+    Attributes:
+        server: The server.
+        average: The average of the shared weights; without tensors where the run has none.
+        facts: What stood beside it.
+    """
+
+    server: Server
+    average: SharedState
+    facts: dict[str, Any]
+
+
+def store_server(
+    folder: Path, round_: int, server: Server, average: SharedState, facts: Mapping[str, Any]
+) -> None:
     """Put the server's state on disk under a round."""
     optimiser = {} if server.optimiser is None else server.optimiser.state()
     held: dict[str, Mapping[str, Tensor]] = dict(
-        zip(_PARTS, (server.shared, server.extra, optimiser, server.memory), strict=True)
+        zip(_PARTS, (server.shared, server.extra, optimiser, server.memory, average), strict=True)
     )
     tensors = {f"{part}/{name}": each for part in held for name, each in held[part].items()}
     write_state(folder, round_, tensors, facts)
 
 
-def restore_server(folder: Path, round_: int, like: Server) -> tuple[Server, dict[str, Any]]:
-    """Return the server as it was stored, on the device of `like`, and the facts beside it.
+def restore_server(folder: Path, round_: int, like: Server, *, has_average: bool) -> Stored:
+    """Return the server as it was stored, on the device of `like`, and what stood beside it.
+
+    Args:
+        folder: Where servers are stored.
+        round_: The round.
+        like: The server that the run would begin with.
+        has_average: Whether the run averages the shared weights.
 
     Raises:
-        FednerError: If it is another model's or another algorithm's than `like`, the server that
-            the run would begin with.
+        FednerError: If it is another model's or another algorithm's than `like`, or has an average
+            where the run has none, or none where it has.
     """
     tensors, facts = read_state(folder, round_)
     device = next((tensor.device for tensor in like.shared.values()), "cpu")
@@ -40,11 +62,18 @@ def restore_server(folder: Path, round_: int, like: Server) -> tuple[Server, dic
         # The count of steps is read by Python: it has no business on a GPU.
         parts[part][name] = tensor if name == "steps" else tensor.to(device)
     _check(folder, round_, like, parts)
+    if has_average != bool(parts["average"]):
+        raise FednerError(
+            f"{folder}: the stored server of round {round_} was "
+            f"{'not averaged' if has_average else 'averaged'}",
+            "Resume with the average that the run began with.",
+        )
     optimiser = None
     if like.optimiser is not None:
         optimiser = Optimiser.restored(like.optimiser.settings, parts["optimiser"])
     shared, extra = SharedState(parts["shared"]), SharedState(parts["extra"])
-    return Server(shared, extra, optimiser, parts["memory"]), facts
+    server = Server(shared, extra, optimiser, parts["memory"])
+    return Stored(server, SharedState(parts["average"]), facts)
 
 
 def _check(

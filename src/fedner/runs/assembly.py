@@ -253,6 +253,7 @@ def build_platform(
         optimiser,
         settings.private.clip or None,
         rounds_per_slice=settings.training.rounds_per_slice,
+        average=settings.training.average,
     )
     return new_platform(
         name, learner, federation.partition, settings.seed, local, pools=pools, privacy=privacy

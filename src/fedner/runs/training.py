@@ -176,6 +176,7 @@ def run_settings(
         evaluate_every=evaluate,
         checkpoint_every=checkpoint or rounds,  # the last round is always kept: it is the result
         noise=noise,
+        average=training.average,
     )
 
 
@@ -235,8 +236,9 @@ def _federate(
         )
     for name in federation.names:
         tagger = new_tagger(federation, name)
-        load(tagger, done.server.shared)
-        load(tagger, private_weights(folder, name, plan.rounds))
+        load(tagger, done.shared)
+        is_averaged = plan.average is not None
+        load(tagger, private_weights(folder, name, plan.rounds, is_averaged=is_averaged))
         if protection is not None and federation.settings.privacy.private_part == "frozen":
             train_frozen(federation, name, tagger)
         if federation.settings.training.finish_epochs:
@@ -245,10 +247,14 @@ def _federate(
         keep_tagger(federation, folder, name, FEDERATED, tagger)
 
 
-def private_weights(folder: RunFolder, name: str, round_: int) -> dict[str, torch.Tensor]:
-    """Return the private weights that a platform stored under a round."""
+def private_weights(
+    folder: RunFolder, name: str, round_: int, *, is_averaged: bool = False
+) -> dict[str, torch.Tensor]:
+    """Return the private weights, or their average, that a platform stored under a round."""
     tensors, _ = read_state(platform_folder(folder.path, name), round_)
-    prefix = "private/"
+    # A platform that was never asked has no average yet: its weights are still the first.
+    is_averaged = is_averaged and any(key.startswith("average/") for key in tensors)
+    prefix = "average/" if is_averaged else "private/"
     return {
         key.removeprefix(prefix): tensor
         for key, tensor in tensors.items()

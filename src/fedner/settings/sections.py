@@ -157,7 +157,9 @@ class TrainingSettings(Section):
     `evaluate_every` and `checkpoint_every` count rounds; 0 is never, None once in an epoch.
     `slice` cuts every platform's data into disjoint slices of that share, entered one after the
     other every `rounds_per_slice` rounds (the incremental schedule of 2021). `finish_epochs` lets
-    each platform go on by itself after the last round; nothing leaves then.
+    each platform go on by itself after the last round; nothing leaves then. `average` is how much
+    less each round counts than the next one in an average of the weights, which is scored and kept
+    in their place.
     """
 
     rounds: Positive | None = None
@@ -171,6 +173,7 @@ class TrainingSettings(Section):
     slice: Annotated[float, Field(gt=0, le=1)] | None = None
     rounds_per_slice: Positive = 1
     finish_epochs: Annotated[int, Field(ge=0)] = 0
+    average: Share | None = None
 
     @model_validator(mode="after")
     def _has_one_length(self) -> "TrainingSettings":
