@@ -5,6 +5,8 @@ from pathlib import Path
 
 import pytest
 
+from tiny_bert import save_tiny_bert
+
 DATA = Path(os.environ.get("FEDNER_DATA", Path(__file__).resolve().parents[2] / "shared" / "data"))
 
 
@@ -14,3 +16,10 @@ def data() -> Path:
     if not DATA.is_dir():
         pytest.skip(f"needs the development corpora: no folder {DATA} (set FEDNER_DATA)")
     return DATA
+
+
+@pytest.fixture(scope="session")
+def tiny_bert(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder of a tiny encoder; tests that need it are skipped without transformers."""
+    pytest.importorskip("transformers", reason="needs the extra transformers")
+    return save_tiny_bert(tmp_path_factory.mktemp("encoders") / "tiny-bert")

@@ -9,9 +9,11 @@ from fedner.corpus.sentence import Sentence
 from fedner.corpus.synthetic import generate
 from fedner.models.embeddings.words import HashedWords, WordEmbedding
 from fedner.models.features import EncodedCorpus, TagSpace, encode_corpus
-from fedner.models.zoo import Recipe, resized
+from fedner.models.zoo import RECIPES, Recipe, resized
 
 CONTEXT_DIMENSION = 12
+# Those that train an encoder have tests of their own: test_trained_encoder.py.
+FROZEN_RECIPES = [name for name, recipe in RECIPES.items() if not recipe.trains_encoder]
 
 
 @dataclass(frozen=True)

@@ -1,5 +1,6 @@
 """`fedner models`: the recipes of the zoo, their sizes and what they share by default."""
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -12,6 +13,9 @@ if TYPE_CHECKING:
 # What the counts are stated for: the sizes that the papers and the shipped encoders have.
 WORD_DIMENSION = 300
 CONTEXT_DIMENSION = 2_048
+# A trained encoder is counted as MiniLM of six layers: the smallest that is much used.
+ENCODER = "MiniLM-L6-H384"
+ENCODER_DIMENSION = 384
 LABELS = ("ADE", "Drug")
 SCHEME: Scheme = "BIO"
 
@@ -36,6 +40,7 @@ def _counted_for() -> dict[str, Any]:
         "word_dimension": WORD_DIMENSION,
         "words": "frozen",
         "context_dimension": CONTEXT_DIMENSION,
+        "trained_encoder": ENCODER,
         "labels": list(LABELS),
         "scheme": SCHEME,
     }
@@ -50,8 +55,16 @@ def _described(recipe: "Recipe") -> dict[str, Any]:
     # A frozen table has no parameter, so one row of it will do.
     words = WordEmbedding(HashedWords(1, WORD_DIMENSION))
     dimension = CONTEXT_DIMENSION if recipe.context else 0
-    tagger = build_tagger(recipe, words, TagSpace.of(LABELS, SCHEME), dimension)
+    built = recipe
+    if recipe.trains_encoder:
+        # The head alone is built: an encoder is a folder that not everybody has.
+        built, dimension = replace(recipe, trains_encoder=False), ENCODER_DIMENSION
+    tagger = build_tagger(built, words, TagSpace.of(LABELS, SCHEME), dimension)
     sizes = {name: weight.numel() for name, weight in tagger.named_parameters()}
+    counts = parameter_counts(tagger)
+    if recipe.trains_encoder:
+        counts = {"embeddings.context": encoder_numbers(), **counts}
+        sizes["embeddings.context.model"] = counts["embeddings.context"]
     split = partition(sizes, recipe.split)
     return {
         "name": recipe.name,
@@ -59,13 +72,23 @@ def _described(recipe: "Recipe") -> dict[str, Any]:
         "paper": recipe.paper,
         "reading": recipe.reading,
         "parameters": sum(sizes.values()),
-        "parameters_by_module": parameter_counts(tagger),
+        "parameters_by_module": counts,
         "split": recipe.split,
         "shared_modules": _modules(split.shared),
         "private_modules": _modules(split.private),
         "shared_parameters": sum(sizes[name] for name in split.shared),
         "private_parameters": sum(sizes[name] for name in split.private),
     }
+
+
+def encoder_numbers(
+    pieces: int = 30_522, positions: int = 512, hidden: int = ENCODER_DIMENSION, layers: int = 6
+) -> int:
+    """Return how many numbers a BERT encoder trains: tables and norm, attention, feed-forward."""
+    tables = (pieces + positions + 2) * hidden + 2 * hidden
+    attention = 4 * (hidden * hidden + hidden) + 2 * hidden
+    forward = 2 * 4 * hidden * hidden + 4 * hidden + hidden + 2 * hidden
+    return tables + layers * (attention + forward)
 
 
 def _modules(names: tuple[str, ...]) -> list[str]:
@@ -94,7 +117,8 @@ def _show(rows: list[dict[str, Any]]) -> None:
     )
     console.print(
         f"Parameters for frozen word vectors of {WORD_DIMENSION} numbers, {CONTEXT_DIMENSION:,} "
-        f"context features (ELMoNER) and the labels {', '.join(LABELS)} in {SCHEME}.",
+        f"context features (ELMoNER), {ENCODER} as trained encoder, and the labels "
+        f"{', '.join(LABELS)} in {SCHEME}.",
         style="dim",
     )
     for row in rows:

@@ -22,12 +22,16 @@ from fedner.durable import write_text
 from fedner.experiments.development import load_corpus
 from fedner.models.embeddings.context import cached_features
 from fedner.models.embeddings.opening import AnyEncoder, open_context_encoder
+from fedner.models.embeddings.trained_encoder import PretrainedEncoder
 from fedner.models.embeddings.words import WordEmbedding, WordVectors
 from fedner.models.features import EncodedCorpus, TagSpace, context_tensor, encode_corpus
 from fedner.models.zoo import RECIPES, build_tagger, recipe_named
 from fedner.optimisers import OptimiserSettings
 from fedner.scoring import mean_interval
 from fedner.training import Evaluation, TrainingSettings, train
+
+# A trained encoder wants a rate of its own (--recipes transformer --rate 1e-4).
+FROZEN = [name for name, recipe in RECIPES.items() if not recipe.trains_encoder]
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,18 +78,29 @@ class Result:
 
 
 def encoded_parts(
-    job: Job, parts: Split, space: TagSpace, words: WordEmbedding, encoder: AnyEncoder | None
+    job: Job,
+    parts: Split,
+    space: TagSpace,
+    words: WordEmbedding,
+    encoder: AnyEncoder | PretrainedEncoder | None,
 ) -> tuple[EncodedCorpus, Evaluation]:
     """Return the training part and the test part as tensors, with context where wanted."""
 
     def encode(sentences: Sequence[Sentence]) -> EncodedCorpus:
-        context_TD = None
-        if encoder is not None:
-            tokens = [sentence.tokens for sentence in sentences]
+        context_TD, pieces = None, None
+        tokens = [sentence.tokens for sentence in sentences]
+        if isinstance(encoder, PretrainedEncoder):
+            pieces = encoder.pieces(tokens)
+        elif encoder is not None:
             features = cached_features(encoder, tokens, job.cache)
             context_TD = context_tensor(features, job.device)
         return encode_corpus(
-            sentences, words, space=space, context_TD=context_TD, device=job.device
+            sentences,
+            words,
+            space=space,
+            context_TD=context_TD,
+            pieces=pieces,
+            device=job.device,
         )
 
     return encode(parts.train), Evaluation(encode(parts.test), parts.test, space)
@@ -99,10 +114,14 @@ def run(job: Job) -> Result:
     space = TagSpace.of(corpus.labels, "BIO")
     words = WordEmbedding(WordVectors.open(job.vectors))
     recipe = recipe_named(job.recipe)
-    encoder = open_context_encoder(job.context, job.device) if recipe.context else None
+    trained = PretrainedEncoder.open(job.context) if recipe.trains_encoder else None
+    encoder: AnyEncoder | PretrainedEncoder | None = trained
+    if recipe.context and trained is None:
+        encoder = open_context_encoder(job.context, job.device)
     training, test = encoded_parts(job, corpus.split(job.seed), space, words, encoder)
     dimension = encoder.dimension if encoder is not None else 0
-    tagger = build_tagger(recipe, words, space, dimension, job.seed).to(job.device)
+    tagger = build_tagger(recipe, words, space, dimension, job.seed, encoder=trained)
+    tagger = tagger.to(job.device)
     settings = TrainingSettings(
         epochs=job.epochs, batch=job.batch, optimiser=OptimiserSettings("adam", job.rate)
     )
@@ -168,7 +187,7 @@ def _options(arguments: Sequence[str] | None) -> argparse.Namespace:
     )
     parser.add_argument("--cache", type=Path, default=Path("runs/features"))
     parser.add_argument("--out", type=Path, default=Path("runs/recipes.json"))
-    parser.add_argument("--recipes", default=",".join(RECIPES))
+    parser.add_argument("--recipes", default=",".join(FROZEN))
     parser.add_argument("--corpora", default="ade,btc,bc5cdr")
     parser.add_argument("--seeds", type=int, default=3)
     parser.add_argument("--epochs", type=int, default=15)

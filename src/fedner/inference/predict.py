@@ -26,6 +26,7 @@ from fedner.inference.reading import (
     read_tokens,
 )
 from fedner.models.checkpoint import LoadedTagger, load_tagger
+from fedner.models.embeddings.pieces import Pieces
 from fedner.models.features import collate, encode_corpus
 from fedner.training import evaluation_batches
 
@@ -88,6 +89,7 @@ class Predictor:
             sentences,
             self.model.words,
             context_TD=self._context(sentences),
+            pieces=self._pieces(sentences),
             device=_device_of(self.model),
         )
         for chosen in evaluation_batches(corpus.lengths):
@@ -118,6 +120,12 @@ class Predictor:
             tags = names[numbers[row, : int(lengths_B[row])]].tolist()
             entities += [(row, entity) for entity in decode(tags, self.model.space.scheme)]
         return entities
+
+    def _pieces(self, sentences: Sequence[Sentence]) -> Pieces | None:
+        encoder = self.model.tagger.embeddings.encoder
+        if encoder is None:
+            return None
+        return encoder.source.pieces([sentence.tokens for sentence in sentences])
 
     def _context(self, sentences: Sequence[Sentence]) -> Tensor | None:
         encoder = self.model.encoder

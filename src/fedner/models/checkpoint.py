@@ -2,7 +2,9 @@
 
 Loading executes no code. Both files are sealed: cut short, altered, or of another format they are
 refused. Frozen public embeddings are named by their digest and looked for where the user says,
-where they were, and in the cache of converted vectors; only on request are they copied along.
+where they were, and in the cache of converted vectors; only on request are they copied along. An
+encoder that was trained whole is among the weights, and the small files that say what it is
+(configuration, tokenizer) stand beside them: such a model needs nothing else.
 """
 
 import hashlib
@@ -20,8 +22,10 @@ from fedner.corpus.schemes import canonical
 from fedner.durable import sync_folder, write_text
 from fedner.errors import FednerError
 from fedner.models.crf import CRF
+from fedner.models.embeddings.low_rank import Adapter
 from fedner.models.embeddings.opening import AnyEncoder, open_context_encoder
 from fedner.models.embeddings.origin import EmbeddingOrigin
+from fedner.models.embeddings.trained_encoder import PretrainedEncoder
 from fedner.models.embeddings.vectors_file import default_cache
 from fedner.models.embeddings.vectors_store import VERSION as STORE_VERSION
 from fedner.models.embeddings.words import HashedWords, WordEmbedding, WordSource, WordVectors
@@ -33,7 +37,7 @@ from fedner.tensor_files import read_tensors, write_tensors
 WEIGHTS, CARD = "model.safetensors", "model.json"
 VECTORS, CONTEXT = "vectors", "context"
 KIND, VERSION = "fedner tagger", 1
-Opened = TypeVar("Opened", WordVectors, AnyEncoder)
+Opened = TypeVar("Opened", WordVectors, AnyEncoder, PretrainedEncoder)
 _UNHARMED = "Take an unharmed copy of the model, or train it again."
 
 
@@ -58,7 +62,8 @@ class LoadedTagger:
         tagger: The tagger, in evaluation mode.
         recipe: What it is composed of.
         space: Its tags.
-        encoder: What computes its context features, or None where it has no context slot.
+        encoder: What computes its context features; None where it has no context slot, or trains
+            its encoder itself.
         facts: What was noted when it was saved.
         digest: The digest of its weights file: the name of this very model.
     """
@@ -111,8 +116,12 @@ def save_tagger(
         )
     try:
         folder.mkdir(parents=True, exist_ok=True)
+        whole = _wholly_trained(tagger)
+        if whole is not None:
+            _copy_texts(folder / CONTEXT / Path(whole.origin.name).name, whole)
         if include_embeddings:
-            _copy_embeddings(folder, tagger.embeddings.words.source, context, paths)
+            frozen = context if whole is None else None
+            _copy_embeddings(folder, tagger.embeddings.words.source, frozen, paths)
     except OSError as error:
         raise FednerError(
             f"cannot write {folder}: {error.strerror or error}", "Choose another folder."
@@ -155,13 +164,16 @@ def load_tagger(
     source = _open_words(folder, card, vectors)
     words = WordEmbedding(source, trainable=card["words"]["trainable"])
     dimension = card["context"]["origin"]["dimension"] if card["context"] else 0
-    tagger = build_tagger(recipe, words, space, dimension, constrained=card["constrained"])
+    trained = _open_trained(folder, card, recipe, context) if recipe.trains_encoder else None
+    tagger = build_tagger(
+        recipe, words, space, dimension, constrained=card["constrained"], encoder=trained
+    )
     _check_alphabet(tagger, card)
     wrong = tagger.load_state_dict(tensors, strict=False)
     if wrong.missing_keys or wrong.unexpected_keys:
         names = [*wrong.missing_keys, *wrong.unexpected_keys]
         raise FednerError(f"{folder / WEIGHTS}: the weights do not fit {CARD}: {names}", _UNHARMED)
-    encoder = _open_context(folder, card, context, device)
+    encoder = _open_context(folder, card, context, device) if trained is None else None
     tagger = tagger.to(device).eval()
     facts, digest = card["facts"], card["weights"]["sha256"]
     return LoadedTagger(tagger, recipe, space, encoder, facts, digest)
@@ -200,6 +212,21 @@ def _describe(
         },
         "facts": dict(facts),
     }
+
+
+def _wholly_trained(tagger: Tagger) -> PretrainedEncoder | None:
+    """Return what the tagger's encoder began as, where all its weights are the tagger's own."""
+    encoder = tagger.embeddings.encoder
+    return encoder.source if encoder is not None and encoder.adapters is None else None
+
+
+def _copy_texts(place: Path, encoder: PretrainedEncoder) -> None:
+    """Copy configuration and tokenizer, a few small files."""
+    place.parent.mkdir(mode=0o700, exist_ok=True)
+    place.mkdir(mode=0o700, exist_ok=True)
+    for path in encoder.text_files():
+        if path.parent.resolve() != place.resolve():
+            shutil.copyfile(path, place / path.name)
 
 
 def _copy_embeddings(
@@ -248,13 +275,16 @@ def _read_card(folder: Path) -> dict[str, Any]:
 def _recipe_of(card: Mapping[str, Any]) -> Recipe:
     given = dict(card["recipe"])
     given["widths"] = tuple(given["widths"])
-    known = {one.name for one in fields(Recipe)}
-    if set(given) != known:
+    unknown = sorted(set(given) - {one.name for one in fields(Recipe)})
+    if unknown:
         raise FednerError(
-            f"{CARD}: the recipe has fields {sorted(set(given) ^ known)} that this release lacks "
-            "or misses",
+            f"{CARD}: the recipe has fields {unknown} that this release lacks",
             "Use the release that wrote the model.",
         )
+    if given.get("adapter") is not None:
+        adapter = given["adapter"]
+        given["adapter"] = Adapter(**{**adapter, "targets": tuple(adapter["targets"])})
+    # A field that an older release did not have yet stands for what its models did without.
     return Recipe(**given)
 
 
@@ -311,7 +341,25 @@ def _open_context(
         return open_context_encoder(path, device, settings)
 
     copied = sorted((folder / CONTEXT).glob("*"))
-    places = _places(given, copied[0] if copied else None, record["path"])
+    places = _places(given, *copied, record["path"])
+    return _first_fitting(places, opened, origin, "context", is_given=given is not None)
+
+
+def _open_trained(
+    folder: Path, card: Mapping[str, Any], recipe: Recipe, given: Path | None
+) -> PretrainedEncoder:
+    """Open what a trained encoder began as; its weights only where they stayed frozen."""
+    record = card["context"]
+    origin = EmbeddingOrigin.from_json(record["origin"])
+    settings: Mapping[str, Any] = origin.settings
+
+    def opened(path: Path) -> PretrainedEncoder:
+        if recipe.adapter is None:
+            return PretrainedEncoder.open_architecture(path, origin)
+        return PretrainedEncoder.open(path, window=settings["window"], overlap=settings["overlap"])
+
+    copied = sorted((folder / CONTEXT).glob("*"))
+    places = _places(given, *copied, record["path"])
     return _first_fitting(places, opened, origin, "context", is_given=given is not None)
 
 

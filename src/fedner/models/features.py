@@ -22,6 +22,7 @@ from fedner.corpus.sentence import Sentence
 from fedner.errors import FednerError
 from fedner.models.embeddings.characters import encode_words
 from fedner.models.embeddings.context import MATRIX, ContextFeatures
+from fedner.models.embeddings.pieces import PieceBatch, Pieces, gather_pieces
 from fedner.models.embeddings.words import PADDING_ROW, WordEmbedding
 from fedner.models.encoders import TokenLayout
 
@@ -71,6 +72,7 @@ class Batch:
         context_BLD: Precomputed context features, 0 where there is no token; None without them.
         tags_BL: The gold tags, 0 where there is no token; None where they are not known.
         layout: Where the tokens lie, packed and mirrored.
+        pieces: What a trained encoder reads; None without one.
     """
 
     sentences: Indices
@@ -83,6 +85,7 @@ class Batch:
     context_BLD: Tensor | None
     tags_BL: Tensor | None
     layout: TokenLayout
+    pieces: PieceBatch | None = None
 
     @property
     def num_sentences(self) -> int:
@@ -120,6 +123,7 @@ class EncodedCorpus:
         characters_VC: The characters of each distinct word on the device, padded with 0.
         context_TD: Precomputed features of each token, or None.
         tags_T: The gold tags on the device, or None.
+        pieces: The pieces of each token, where an encoder is trained; else None.
     """
 
     starts: Indices
@@ -131,6 +135,7 @@ class EncodedCorpus:
     characters_VC: Tensor
     context_TD: Tensor | None
     tags_T: Tensor | None
+    pieces: Pieces | None = None
 
     def __len__(self) -> int:
         return len(self.lengths)
@@ -174,6 +179,7 @@ def encode_corpus(
     *,
     space: TagSpace | None = None,
     context_TD: Tensor | None = None,
+    pieces: Pieces | None = None,
     device: torch.device | str = "cpu",
 ) -> EncodedCorpus:
     """Encode the sentences of one platform once, for every epoch to come.
@@ -185,6 +191,7 @@ def encode_corpus(
         space: The tag space; None where there are no gold tags (prediction).
         context_TD: Features of every token, sentence after sentence, in any floating type; they
             stay in that type and are moved to `device`.
+        pieces: The pieces of every token, for a tagger that trains its encoder.
         device: Where batches are gathered.
 
     Raises:
@@ -194,11 +201,15 @@ def encode_corpus(
     tokens = chain.from_iterable(sentence.tokens for sentence in sentences)
     word_T = np.fromiter((distinct.setdefault(word, len(distinct)) for word in tokens), np.int64)
     lengths = np.fromiter((len(sentence.tokens) for sentence in sentences), np.int64)
-    if context_TD is not None and len(context_TD) != len(word_T):
-        raise FednerError(
-            f"context features for {len(context_TD):,} tokens, but the corpus has {len(word_T):,}",
-            "Compute the features again: they belong to another corpus or another tokenisation.",
-        )
+    for what, number in (
+        ("context features", None if context_TD is None else len(context_TD)),
+        ("pieces", None if pieces is None else pieces.num_tokens),
+    ):
+        if number is not None and number != len(word_T):
+            raise FednerError(
+                f"{what} for {number:,} tokens, but the corpus has {len(word_T):,}",
+                "Compute them again: they belong to another corpus or another tokenisation.",
+            )
     names = list(distinct)
     rows_V = words.source.rows(names)
     rows_V[0] = PADDING_ROW
@@ -215,6 +226,7 @@ def encode_corpus(
         characters_VC=torch.from_numpy(characters_VC).to(device),
         context_TD=_on(context_TD, device),
         tags_T=_on(tags_T, device),
+        pieces=pieces,
     )
 
 
@@ -274,6 +286,9 @@ def collate(corpus: EncodedCorpus, sentences: Sequence[int] | Indices) -> Batch:
         context_BLD=_context(corpus.context_TD, tokens, mask_BL),
         tags_BL=None if tags_T is None else tags_T[tokens] * within,
         layout=TokenLayout(cells, places, mirrored, torch.from_numpy(mask.sum(axis=0))),
+        pieces=None
+        if corpus.pieces is None
+        else gather_pieces(corpus.pieces, corpus.starts[chosen], lengths, corpus.device),
     )
 
 

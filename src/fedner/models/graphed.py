@@ -80,7 +80,9 @@ class GraphedTagger:
     @staticmethod
     def fits(tagger: Tagger, device: torch.device) -> bool:
         """Whether a tagger can be recorded: on CUDA, with as many rows whatever the words are."""
-        return device.type == "cuda" and not tagger.embeddings.words.trainable
+        embeddings = tagger.embeddings
+        is_fixed = embeddings.encoder is None and not embeddings.words.trainable
+        return device.type == "cuda" and is_fixed
 
     def emissions(self, batch: Batch) -> Tensor:
         """Return the emissions of a batch (B, L, K), differentiable as those of the tagger."""

@@ -4,7 +4,8 @@ Parameters of one name, shape and seed are equal on every platform and machine, 
 taggers hold. Weights and biases of linear maps, convolutions and LSTMs are uniform within
 1 / sqrt(values that one output reads), as torch has them; the forget gates of LSTMs begin open
 with a bias of 1 (Jozefowicz et al. 2015); characters are uniform with variance 1 / dimension (Ma
-and Hovy 2016); the CRF begins at zero, where all tag sequences that the scheme allows are alike.
+and Hovy 2016); the CRF begins at zero, where all tag sequences that the scheme allows are alike. A
+pretrained encoder begins as it was trained, and its adapters with a change of zero.
 """
 
 import math
@@ -12,11 +13,13 @@ import math
 import torch
 from torch import Tensor, nn
 
+from fedner.models.embeddings.low_rank import LowRank
 from fedner.models.tagger import Tagger
 from fedner.seeds import seeded
 
-# Parameters that begin as their module made them: the word table is that of its public source.
-_LEFT_ALONE = ("embeddings.words.", "decoder.")
+# Parameters that begin as their module made them: those of the word table and of a trained encoder
+# are those of their public source.
+_LEFT_ALONE = ("embeddings.words.", "embeddings.context.model.", "decoder.")
 
 
 @torch.no_grad()
@@ -24,6 +27,10 @@ def initialise(tagger: Tagger, seed: int) -> None:
     """Set the first values of a tagger in place."""
     for prefix, module in tagger.named_modules():
         if f"{prefix}.".startswith(_LEFT_ALONE):
+            continue
+        if isinstance(module, LowRank):
+            _draw(module.down, module.bound, seed, f"{prefix}.down")
+            module.up.zero_()
             continue
         for name, parameter in module.named_parameters(recurse=False):
             _draw(parameter, _bound(module), seed, f"{prefix}.{name}")

@@ -16,6 +16,7 @@ from fedner.errors import FednerError
 from fedner.models.crf import CRF
 from fedner.models.embeddings.characters import CharacterCNN
 from fedner.models.embeddings.shapes import WordShapes
+from fedner.models.embeddings.trained_encoder import TrainedEncoder
 from fedner.models.embeddings.words import WordEmbedding
 from fedner.models.encoders import BiLSTM, Dropout, WordCNN
 from fedner.models.features import Batch
@@ -33,9 +34,11 @@ class Embeddings(nn.Module):
     Attributes:
         words: The word table, frozen or trained.
         characters: The character CNN, or None.
-        context: A module over the context features, or None where they are taken as they are.
+        context: A module over the context features, or an encoder that is trained in their place;
+            None where features are taken as they are.
         shapes: The fixed features of a word's shape, or None.
         context_dimension: Features of the context of each token; 0 for none.
+        reads_words: Whether the words' own vectors are a part at all.
         dimension_out: Features of each token in all.
     """
 
@@ -47,6 +50,8 @@ class Embeddings(nn.Module):
         dropout: float,
         context: nn.Module | None = None,
         shapes: WordShapes | None = None,
+        *,
+        reads_words: bool = True,
     ) -> None:
         super().__init__()
         self.words = words
@@ -57,12 +62,16 @@ class Embeddings(nn.Module):
         self.dropout = Dropout(dropout)
         num_filters = 0 if characters is None else characters.filters
         num_shapes = 0 if shapes is None else shapes.dimension
-        self.dimension_out = words.dimension + num_filters + num_shapes + context_dimension
+        self.reads_words = reads_words
+        num_words = words.dimension if reads_words else 0
+        self.dimension_out = num_words + num_filters + num_shapes + context_dimension
 
     def forward(self, batch: Batch) -> list[Tensor]:
         """Return words, characters, shapes and context of every token, zero where there is none."""
-        vectors_UD = batch.vectors_UD if not self.words.trainable else None
-        distinct = [self.words(batch.rows_U) if vectors_UD is None else vectors_UD]
+        distinct = []
+        if self.reads_words:
+            vectors_UD = batch.vectors_UD if not self.words.trainable else None
+            distinct.append(self.words(batch.rows_U) if vectors_UD is None else vectors_UD)
         if self.characters is not None:
             distinct.append(self.characters(batch.characters_UC))
         if self.shapes is not None:
@@ -73,7 +82,14 @@ class Embeddings(nn.Module):
             parts.append(self._context(batch))
         return [self.dropout(part) for part in parts]
 
+    @property
+    def encoder(self) -> TrainedEncoder | None:
+        """The encoder that is trained with the tagger, if there is one."""
+        return self.context if isinstance(self.context, TrainedEncoder) else None
+
     def _context(self, batch: Batch) -> Tensor:
+        if self.encoder is not None:
+            return self._encoded(self.encoder, batch)
         context_BLD = batch.context_BLD
         if context_BLD is None:
             raise FednerError(
@@ -84,6 +100,15 @@ class Embeddings(nn.Module):
             return context_BLD
         mixed_BLD: Tensor = self.context(context_BLD)
         return mixed_BLD
+
+    def _encoded(self, encoder: TrainedEncoder, batch: Batch) -> Tensor:
+        if batch.pieces is None:
+            raise FednerError(
+                "the tagger trains its encoder, but the corpus was encoded without pieces",
+                "Pass `pieces` of its PretrainedEncoder to encode_corpus().",
+            )
+        encoded_BLD: Tensor = encoder(batch.pieces)
+        return encoded_BLD
 
 
 @dataclass(frozen=True, slots=True)

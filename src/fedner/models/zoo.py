@@ -1,4 +1,6 @@
-"""The models of both papers as short recipes: what is composed, whose paper, which reading is ours.
+"""Models as short recipes: what is composed, whose paper, which reading is ours.
+
+The models of both papers, one for differential privacy, and any transformer.
 
 Sizes are those of Ge et al. 2020 (section 4.1): characters 100, 200 filters of width 3, BiLSTM
 2x200, dropout 0.2. The word dimension is that of the vectors.
@@ -10,7 +12,9 @@ from typing import Literal
 from fedner.errors import FednerError
 from fedner.models.crf import CRF
 from fedner.models.embeddings.characters import CharacterCNN
+from fedner.models.embeddings.low_rank import Adapter
 from fedner.models.embeddings.shapes import WordShapes
+from fedner.models.embeddings.trained_encoder import PretrainedEncoder, TrainedEncoder
 from fedner.models.embeddings.words import WordEmbedding
 from fedner.models.features import TagSpace
 from fedner.models.initialise import initialise
@@ -30,7 +34,11 @@ class Recipe:
         reading: What the papers leave open, and how it is read here.
         characters: Whether words carry a character CNN.
         shapes: Whether words carry the fixed features of their shape.
-        context: Whether precomputed context features are joined to each word.
+        words: Whether words have vectors of their own.
+        context: Whether context features are joined to each word.
+        trains_encoder: Whether these come from an encoder that is trained with the tagger; else
+            they are precomputed and frozen.
+        adapter: The low-rank adapters that such an encoder learns through; None trains it whole.
         widths: The widths of the word CNN; empty for none.
         lstm_layers: Stacked BiLSTM layers; 0 for none.
         decoder: A CRF, or a softmax for each token.
@@ -47,7 +55,10 @@ class Recipe:
     reading: str
     characters: bool = False
     shapes: bool = False
+    words: bool = True
     context: bool = False
+    trains_encoder: bool = False
+    adapter: Adapter | None = None
     widths: tuple[int, ...] = ()
     lstm_layers: int = 1
     decoder: DecoderKind = "crf"
@@ -61,10 +72,14 @@ class Recipe:
     @property
     def composition(self) -> str:
         """The parts in one line."""
-        words = "words" + (" + char CNN" if self.characters else "")
-        words += " + shapes" if self.shapes else ""
-        words += " + context" if self.context else ""
-        parts = [words]
+        encoder = "adapted encoder" if self.adapter else "trained encoder"
+        embeddings = {
+            "words": self.words,
+            "char CNN": self.characters,
+            "shapes": self.shapes,
+            encoder if self.trains_encoder else "context": self.context,
+        }
+        parts = [" + ".join(name for name, has in embeddings.items() if has)]
         if len(self.widths) == 1:
             parts.append("word CNN")
         elif self.widths:
@@ -155,6 +170,19 @@ _RECIPES = (
         split="everything",
         dropout=0.0,
     ),
+    Recipe(
+        name="transformer",
+        paper="Devlin et al. 2019; low-rank adapters after Hu et al. 2021",
+        reading="Any Hugging Face encoder, trained as it is or through adapters, each word read at "
+        "its first piece; a CRF where the paper has a softmax (`decoder`). Dropout within as the "
+        "encoder's configuration has it, and 0.1 after it.",
+        words=False,
+        context=True,
+        trains_encoder=True,
+        lstm_layers=0,
+        split="encoder",
+        dropout=0.1,
+    ),
 )
 
 RECIPES: dict[str, Recipe] = {recipe.name: recipe for recipe in _RECIPES}
@@ -185,6 +213,7 @@ def build_tagger(
     seed: int = 0,
     *,
     constrained: bool = True,
+    encoder: PretrainedEncoder | None = None,
 ) -> Tagger:
     """Return a fresh tagger.
 
@@ -198,21 +227,24 @@ def build_tagger(
         context_dimension: Features in the context slot; 0 for recipes without one.
         seed: Names the initial values.
         constrained: Whether the CRF knows the steps that the scheme forbids.
+        encoder: What is trained in the context slot, for recipes that train an encoder.
 
     Raises:
-        FednerError: The recipe and the context features do not fit each other.
+        FednerError: The recipe does not fit the context features or the encoder.
     """
-    if recipe.context != bool(context_dimension):
-        wanted = "needs context features" if recipe.context else "has no context slot"
-        raise FednerError(
-            f"recipe {recipe.name} {wanted}, but the context dimension is {context_dimension}",
-            "Give the dimension of the features, or take a recipe that fits.",
-        )
+    _check_context(recipe, context_dimension, encoder)
     characters = None
     if recipe.characters:
         characters = CharacterCNN(recipe.character_dimension, recipe.character_filters)
-    shapes = WordShapes() if recipe.shapes else None
-    embeddings = Embeddings(words, characters, context_dimension, recipe.dropout, shapes=shapes)
+    embeddings = Embeddings(
+        words,
+        characters,
+        context_dimension,
+        recipe.dropout,
+        None if encoder is None else TrainedEncoder(encoder, recipe.adapter),
+        WordShapes() if recipe.shapes else None,
+        reads_words=recipe.words,
+    )
     num_tags = len(space.tags)
     decoder: CRF | SoftmaxDecoder = SoftmaxDecoder(num_tags)
     if recipe.decoder == "crf":
@@ -223,6 +255,29 @@ def build_tagger(
     tagger = Tagger(embeddings, shape, decoder)
     initialise(tagger, seed)
     return tagger
+
+
+def _check_context(
+    recipe: Recipe, context_dimension: int, encoder: PretrainedEncoder | None
+) -> None:
+    if recipe.trains_encoder != (encoder is not None):
+        wanted = "trains an encoder" if recipe.trains_encoder else "trains no encoder"
+        raise FednerError(
+            f"recipe {recipe.name} {wanted}, but {'one' if encoder else 'none'} is given",
+            "Give a PretrainedEncoder exactly where the recipe trains one.",
+        )
+    if encoder is not None and encoder.dimension != context_dimension:
+        raise FednerError(
+            f"the encoder {encoder.origin.name!r} has {encoder.dimension} features, the context "
+            f"dimension is {context_dimension}",
+            "Give the dimension of the encoder.",
+        )
+    if recipe.context != bool(context_dimension):
+        wanted = "needs context features" if recipe.context else "has no context slot"
+        raise FednerError(
+            f"recipe {recipe.name} {wanted}, but the context dimension is {context_dimension}",
+            "Give the dimension of the features, or take a recipe that fits.",
+        )
 
 
 def parameter_counts(tagger: Tagger) -> dict[str, int]:

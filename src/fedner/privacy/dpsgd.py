@@ -263,11 +263,13 @@ def _embed(embeddings: Embeddings, batch: Batch) -> tuple[list[Tensor], list[Tap
     """Return what every token is made of, part by part, and the taps of what is trained."""
     taps: list[Tap] = []
     words = embeddings.words
-    with torch.no_grad():
-        known_UD = None if words.trainable else batch.vectors_UD
-        vectors_UD = words(batch.rows_U) if known_UD is None else known_UD
-    parts = [functional.embedding(batch.word_BL, vectors_UD)]
-    if words.trainable and words.weight.requires_grad:
+    parts = []
+    if embeddings.reads_words:
+        with torch.no_grad():
+            known_UD = None if words.trainable else batch.vectors_UD
+            vectors_UD = words(batch.rows_U) if known_UD is None else known_UD
+        parts.append(functional.embedding(batch.word_BL, vectors_UD))
+    if embeddings.reads_words and words.trainable and words.weight.requires_grad:
         rows_BL = batch.rows_U[batch.word_BL]
         taps.append(tap_word_table("embeddings.words.weight", rows_BL, parts[0]))
     if embeddings.characters is not None:

@@ -71,6 +71,15 @@ def checked_files(folder: Path) -> list[Path]:
     Raises:
         FednerError: If one is missing, or the weights are of a kind that can carry code.
     """
+    return text_files(folder) + _weight_files(folder)
+
+
+def text_files(folder: Path) -> list[Path]:
+    """Return all that an encoder is beside its weights: configuration and tokenizer, by name.
+
+    Raises:
+        FednerError: If the folder is not that of an encoder.
+    """
     if not (folder / "config.json").is_file():
         raise FednerError(
             f"{folder} has no config.json: it is no folder of a Hugging Face encoder",
@@ -81,9 +90,8 @@ def checked_files(folder: Path) -> list[Path]:
             f"{folder} holds an adapter, not an encoder",
             "Merge the adapter into its encoder and save that with save_pretrained().",
         )
-    weights = _weight_files(folder)
     texts = {path for pattern in TEXT_FILES for path in folder.glob(pattern) if path.is_file()}
-    return sorted(texts, key=lambda path: path.name) + weights
+    return sorted(texts, key=lambda path: path.name)
 
 
 def _weight_files(folder: Path) -> list[Path]:

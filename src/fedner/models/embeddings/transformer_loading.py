@@ -98,9 +98,31 @@ def load_model(transformers: ModuleType, folder: Path, dtype: torch.dtype) -> tu
             f"{folder}: the weights lack {len(missing)} tensors, such as {missing[0]}",
             "Give the folder of a whole encoder, with the config.json that it was saved with.",
         )
-    config = model.config
-    encoder: nn.Module = model.get_encoder() if config.is_encoder_decoder else model
-    return encoder, config
+    return _encoder_of(model), model.config
+
+
+def model_of_config(transformers: ModuleType, folder: Path) -> tuple[nn.Module, Any]:
+    """Return an encoder as its configuration has it, with first values of no meaning."""
+    try:
+        config = transformers.AutoConfig.from_pretrained(
+            str(folder), trust_remote_code=False, local_files_only=True
+        )
+        model = transformers.AutoModel.from_config(
+            config, trust_remote_code=False, dtype=torch.float32
+        )
+    except Exception as error:
+        raise FednerError(
+            f"{folder} describes no encoder that transformers {transformers.__version__} makes: "
+            f"{error}",
+            "The folder may be damaged, made by a newer version, or need code of its own, which "
+            "fedner never runs.",
+        ) from error
+    return _encoder_of(model), model.config
+
+
+def _encoder_of(model: Any) -> nn.Module:
+    encoder: nn.Module = model.get_encoder() if model.config.is_encoder_decoder else model
+    return encoder
 
 
 def load_tokenizer(transformers: ModuleType, folder: Path) -> Any:
