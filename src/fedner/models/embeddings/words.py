@@ -20,12 +20,12 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from fedner.errors import FednerError
+from fedner.models.embeddings.lookup import DEFAULT_LOWERCASE, Lowercase, find_rows
 from fedner.models.embeddings.origin import EmbeddingOrigin
 from fedner.models.embeddings.sparse_rows import SparseRowsAdam
 from fedner.models.embeddings.vectors_file import open_vectors
 from fedner.models.embeddings.vectors_store import VectorStore, as_bytes, hash_words
 
-Lowercase = Literal["never", "fallback", "always"]
 Unknown = Literal["zero", "mean", "hash-bucket"]
 
 PADDING_ROW = 0
@@ -72,7 +72,7 @@ class WordVectors:
     def __init__(
         self,
         store: VectorStore,
-        lowercase: Lowercase = "fallback",
+        lowercase: Lowercase = DEFAULT_LOWERCASE,
         unknown: Unknown = "mean",
         buckets: int = 1000,
     ) -> None:
@@ -91,12 +91,12 @@ class WordVectors:
         cls,
         path: Path | str,
         *,
-        lowercase: Lowercase = "fallback",
+        lowercase: Lowercase = DEFAULT_LOWERCASE,
         unknown: Unknown = "mean",
         buckets: int = 1000,
         cache: Path | None = None,
     ) -> "WordVectors":
-        """Open vectors: a text file, a spaCy-style folder (both converted once) or a store.
+        """Open vectors: text, word2vec binary or spaCy-style folder (converted once), or a store.
 
         Args:
             path: Where they are.
@@ -138,10 +138,7 @@ class WordVectors:
         """Return the row of each word; unknown words get a row of their own kind."""
         distinct = {word: index for index, word in enumerate(dict.fromkeys(words))}
         names = list(distinct)
-        found = self.store.find([w.lower() for w in names] if self.lowercase == "always" else names)
-        if self.lowercase == "fallback":
-            missing = np.flatnonzero(found < 0)
-            found[missing] = self.store.find([names[index].lower() for index in missing])
+        found = find_rows(self.store, names, self.lowercase)
         rows = found + len(self._special)
         for index in np.flatnonzero(found < 0).tolist():
             rows[index] = self._unknown_row(names[index])
