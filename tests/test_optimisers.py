@@ -1,5 +1,7 @@
 """Our book-keeping around torch's arithmetic: equal to torch.optim, restorable by name."""
 
+from dataclasses import replace
+
 import pytest
 import torch
 
@@ -91,3 +93,36 @@ def test_a_linear_schedule_steps_at_falling_rates(kind: str) -> None:
         torch.testing.assert_close(one["w"], other["w"])
     with pytest.raises(FednerError, match="decay_steps"):
         Optimiser(OptimiserSettings(schedule="linear")).step(one, {"w": one["w"].clone()})
+
+
+def test_a_warm_up_rises_and_then_falls() -> None:
+    settings = OptimiserSettings(rate=1.0, schedule="linear", decay_steps=20, warmup=0.2)
+    rates = [settings.rate_at(step) for step in range(22)]
+    assert rates[:5] == pytest.approx([0.2, 0.4, 0.6, 0.8, 1.0])
+    assert rates[4:20] == pytest.approx([(20 - step) / 16 for step in range(4, 20)])
+    assert rates[20:] == [0.0, 0.0]
+    for wrong in ({"warmup": 0.1}, {"warmup": 1.0, "schedule": "linear"}, {"warmup": -0.1}):
+        with pytest.raises(FednerError, match="warmup"):
+            OptimiserSettings(**wrong)
+
+
+@pytest.mark.parametrize("settings", SETTINGS)
+def test_factors_step_some_weights_at_another_rate(settings: OptimiserSettings) -> None:
+    factored = replace(settings, factors=(("b", 0.1), ("b.weight", 7.0)))
+    slow, weights = replace(settings, rate=settings.rate * 0.1), _weights()
+    ours, mixed = Optimiser(factored), dict(weights)
+    fast, slowly = Optimiser(settings), Optimiser(slow)
+    one, other = _weights(), _weights()
+    for step in range(4):
+        gradients = _gradients(step)
+        ours.step(mixed, gradients)
+        fast.step(one, gradients)
+        slowly.step(other, gradients)
+    assert torch.allclose(mixed["a.bias"], one["a.bias"], atol=1e-6)
+    assert torch.allclose(mixed["b.weight"], other["b.weight"], atol=1e-6)
+    assert not torch.allclose(mixed["b.weight"], one["b.weight"], atol=1e-4)
+    again = Optimiser.restored(factored, {n: t.clone() for n, t in ours.state().items()})
+    copies = {name: tensor.clone() for name, tensor in mixed.items()}
+    ours.step(mixed, _gradients(9))
+    again.step(copies, _gradients(9))
+    assert all(torch.equal(mixed[name], copies[name]) for name in mixed)

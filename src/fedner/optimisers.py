@@ -5,7 +5,7 @@ server, platforms and checkpoints need the state by parameter name. Row-sparse g
 trained word table) are stepped row by row, with the result of dense steps.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
@@ -15,6 +15,7 @@ from torch.optim.adam import adam
 
 from fedner.errors import FednerError
 from fedner.models.embeddings.sparse_rows import SparseRowsAdam
+from fedner.models.partition import lies_under
 
 OptimiserKind = Literal["adam", "sgd"]
 Schedule = Literal["constant", "linear"]
@@ -34,6 +35,9 @@ class OptimiserSettings:
         schedule: A rate that stays, or one that falls in a straight line to 0.
         decay_steps: After how many steps a linear schedule reaches 0. A federation file may leave
             it out: then it is the length of the run.
+        warmup: The share of those steps in which the rate first rises, in a straight line too.
+        factors: Dotted prefixes of weights that are stepped at a multiple of the rate, as a
+            pretrained encoder is beside a fresh head; the first that fits counts.
     """
 
     kind: OptimiserKind = "adam"
@@ -44,6 +48,20 @@ class OptimiserSettings:
     weight_decay: float = 0.0
     schedule: Schedule = "constant"
     decay_steps: int | None = None
+    warmup: float = 0.0
+    factors: tuple[tuple[str, float], ...] = ()
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.warmup < 1 or (self.warmup and self.schedule != "linear"):
+            raise FednerError(
+                f"warmup {self.warmup} with a {self.schedule} schedule; expected a share of a "
+                "linear one, from 0 to below 1",
+                'Set schedule = "linear", or leave the warm-up out.',
+            )
+
+    def factor_of(self, name: str) -> float:
+        """Return the multiple of the rate at which a weight is stepped."""
+        return next((factor for prefix, factor in self.factors if lies_under(name, prefix)), 1.0)
 
     def rate_at(self, step: int) -> float:
         """Return the rate of a step, counted from 0.
@@ -58,7 +76,12 @@ class OptimiserSettings:
                 f"a linear schedule with decay_steps {self.decay_steps}; expected at least 1",
                 "Say after how many steps the rate shall reach 0.",
             )
-        return self.rate * max(0.0, 1.0 - step / self.decay_steps)
+        if not self.warmup:
+            return self.rate * max(0.0, 1.0 - step / self.decay_steps)
+        peak = self.warmup * self.decay_steps
+        rising = (step + 1) / (peak + 1)
+        falling = (self.decay_steps - step) / (self.decay_steps - peak)
+        return self.rate * max(0.0, min(rising, falling))
 
 
 @dataclass(slots=True)
@@ -78,8 +101,8 @@ class Optimiser:
     first: dict[str, Tensor] = field(default_factory=dict)
     second: dict[str, Tensor] = field(default_factory=dict)
     by_row: dict[str, SparseRowsAdam] = field(default_factory=dict)
-    _counts: list[Tensor] = field(default_factory=list)
-    _counts_at: tuple[int, int, torch.device] | None = None
+    _counts: dict[float, list[Tensor]] = field(default_factory=dict)
+    _counts_at: dict[float, tuple[int, int, torch.device]] = field(default_factory=dict)
 
     @torch.no_grad()
     def step(
@@ -101,15 +124,23 @@ class Optimiser:
         dense = dict(gradients)
         for name in sorted(name for name in gradients if gradients[name].is_sparse):
             if self._steps_rows(name):
-                self._step_rows(weights[name], dense.pop(name), name, used)
+                own = used * self.settings.factor_of(name)
+                self._step_rows(weights[name], dense.pop(name), name, own)
             else:
                 dense[name] = gradients[name].to_dense()
-        names = sorted(dense)
-        if names and self.settings.kind == "adam":
-            self._step_adam(names, weights, dense, used)
-        elif names:
-            self._step_sgd(names, weights, dense, used)
+        for factor, names in self._by_factor(dense).items():
+            if self.settings.kind == "adam":
+                self._step_adam(names, weights, dense, used, factor)
+            else:
+                self._step_sgd(names, weights, dense, used * factor)
         self.steps += 1
+
+    def _by_factor(self, names: Iterable[str]) -> dict[float, list[str]]:
+        """Return the names, sorted, by the multiple of the rate at which they are stepped."""
+        found: dict[float, list[str]] = {}
+        for name in sorted(names):
+            found.setdefault(self.settings.factor_of(name), []).append(name)
+        return found
 
     def flush(self) -> None:
         """Bring every row of row-sparse parameters up to date, before they are read as a whole."""
@@ -156,36 +187,39 @@ class Optimiser:
         weights: Mapping[str, Tensor],
         gradients: Mapping[str, Tensor],
         rate: float,
+        factor: float,
     ) -> None:
         for name in names:
             if name not in self.first:
                 self.first[name] = torch.zeros_like(weights[name])
                 self.second[name] = torch.zeros_like(weights[name])
         is_cuda = weights[names[0]].is_cuda
+        device = weights[names[0]].device if is_cuda else torch.device("cpu")
         adam(
             [weights[name].detach() for name in names],
             [_laid_out_as(gradients[name], weights[name]) for name in names],
             [self.first[name] for name in names],
             [self.second[name] for name in names],
             [],
-            self._step_counts(names, weights[names[0]].device if is_cuda else torch.device("cpu")),
+            self._step_counts(len(names), factor, device),
             foreach=not is_cuda,
             fused=is_cuda,
             amsgrad=False,
             beta1=self.settings.betas[0],
             beta2=self.settings.betas[1],
-            lr=rate,
+            lr=rate * factor,
             weight_decay=self.settings.weight_decay,
             eps=self.settings.epsilon,
             maximize=False,
         )
 
-    def _step_counts(self, names: list[str], device: torch.device) -> list[Tensor]:
+    def _step_counts(self, number: int, factor: float, device: torch.device) -> list[Tensor]:
         """Return torch's step counters, which it counts up itself: made anew only after a jump."""
-        if self._counts_at != (self.steps, len(names), device):
-            self._counts = [torch.tensor(float(self.steps), device=device) for _ in names]
-        self._counts_at = (self.steps + 1, len(names), device)
-        return self._counts
+        if self._counts_at.get(factor) != (self.steps, number, device):
+            made = [torch.tensor(float(self.steps), device=device) for _ in range(number)]
+            self._counts[factor] = made
+        self._counts_at[factor] = (self.steps + 1, number, device)
+        return self._counts[factor]
 
     def _step_sgd(
         self,
