@@ -104,6 +104,8 @@ class GraphedTagger:
         with warnings.catch_warnings():
             # cuDNN wants the weights of both directions as one block; copying them is cheap.
             warnings.filterwarnings("ignore", message="RNN module weights are not part of single")
+            # Recording computes on a stream of its own, whatever ran before.
+            warnings.filterwarnings("ignore", message="The AccumulateGrad node's stream does not")
             recorded = torch.cuda.make_graphed_callables(
                 module, samples, allow_unused_input=True, pool=self._pool
             )
