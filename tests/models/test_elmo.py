@@ -12,36 +12,29 @@ import torch
 from small_platform import CONTEXT_DIMENSION, small, small_platform
 
 from fedner.errors import FednerError
+from fedner.inference.predict import Predictor
+from fedner.models.checkpoint import EmbeddingPaths, load_tagger, save_tagger
 from fedner.models.embeddings import elmo_bilm
 from fedner.models.embeddings.context import cached_features
-from fedner.models.embeddings.elmo import ElmoEncoder, ScalarMix
+from fedner.models.embeddings.elmo import ElmoEncoder
 from fedner.models.embeddings.elmo_bilm import BiLanguageModel, Memory, encode_characters
 from fedner.models.embeddings.elmo_files import (
     ElmoOptions,
     cell_name,
     digest_of,
-    expected_shapes,
     find_files,
     read_options,
 )
+from fedner.models.embeddings.opening import open_context_encoder
 from fedner.models.embeddings.origin import EmbeddingOrigin
+from fedner.models.embeddings.scalar_mix import ScalarMix
+from fedner.models.features import collate, encode_corpus
 from fedner.models.partition import partition
+from fedner.models.tagger import Tagger
 from fedner.models.zoo import RECIPES, build_tagger
 from fedner.training import TrainingSettings, train, trainable
+from tiny_elmo import OPTIONS, Arrays, as_json, random_weights, save
 
-OPTIONS = ElmoOptions(
-    character_dimension=3,
-    filters=((1, 2), (2, 4), (3, 5)),
-    num_highways=2,
-    max_characters=8,
-    activation="relu",
-    cells=6,
-    projection=4,
-    num_layers=2,
-    cell_clip=0.2,
-    projection_clip=0.08,
-    has_skips=True,
-)
 SENTENCES = [
     ["the", "patient", "had", "a", "rash", "."],
     ["a"],
@@ -49,14 +42,6 @@ SENTENCES = [
     ["no", "", "ÄÖ漢😀", "\ud800", "much-too-long"],
     ["the", "patient"],
 ]
-Arrays = dict[str, np.ndarray]
-
-
-def random_weights(options: ElmoOptions, seed: int = 0) -> Arrays:
-    rng = np.random.default_rng(seed)
-    shapes = expected_shapes(options).items()
-    # Small enough for words of size 1, large enough for both clips to bite.
-    return {name: rng.normal(0, 0.4, size=shape).astype(np.float32) for name, shape in shapes}
 
 
 def encoder_of(
@@ -213,36 +198,6 @@ class TestAgainstNumPy:
 @pytest.fixture(scope="module")
 def h5py() -> Any:
     return pytest.importorskip("h5py", reason="needs the extra elmo")
-
-
-def as_json(options: ElmoOptions) -> dict[str, Any]:
-    return {
-        "lstm": {
-            "cell_clip": options.cell_clip,
-            "use_skip_connections": options.has_skips,
-            "n_layers": options.num_layers,
-            "proj_clip": options.projection_clip,
-            "projection_dim": options.projection,
-            "dim": options.cells,
-        },
-        "char_cnn": {
-            "embedding": {"dim": options.character_dimension},
-            "filters": [list(pair) for pair in options.filters],
-            "n_highway": options.num_highways,
-            "n_characters": 262,
-            "max_characters_per_token": options.max_characters,
-            "activation": options.activation,
-        },
-    }
-
-
-def save(h5py: Any, folder: Path, options: ElmoOptions, weights: Arrays) -> Path:
-    folder.mkdir(exist_ok=True)
-    (folder / "options.json").write_text(json.dumps(as_json(options)))
-    with h5py.File(folder / "weights.hdf5", "w") as archive:
-        for name, array in weights.items():
-            archive[name] = array
-    return folder
 
 
 class TestFiles:
@@ -469,15 +424,110 @@ class TestScalarMix:
         with pytest.raises(FednerError, match="a mix of 0 layers"):
             ScalarMix(0)
 
-    def test_in_a_tagger_it_is_trained_and_shared(self) -> None:
+    @pytest.mark.parametrize(
+        ("cut", "is_shared"),
+        [
+            ("embeddings", True),
+            ("fedner", True),
+            ("encoder", True),
+            ("everything", True),
+            ("nothing", False),
+            (("word_cnn",), False),
+        ],
+    )
+    def test_every_cut_that_shares_the_embeddings_shares_it(
+        self, cut: str | tuple[str, ...], is_shared: bool
+    ) -> None:
+        split = partition(trainable(mixed_tagger()), cut)
+        for name in ("embeddings.mix.weights", "embeddings.mix.factor"):
+            assert (name in split.shared) is is_shared
+            assert (name in split.private) is not is_shared
+
+    def test_in_a_tagger_it_is_trained(self) -> None:
+        tagger, platform = mixed_tagger(), small_platform()
+        assert tagger.embeddings.mix is not None
+        assert tagger.embeddings.dimension_out == 40 + 20 + CONTEXT_DIMENSION
+        assert (tagger.embeddings.mix.weights == 0).all()
+        assert (tagger.embeddings.mix.factor == 1).all(), "it begins as the plain mean"
+        corpus = platform.encoded(small(RECIPES["ELMoNER"]), 3 * CONTEXT_DIMENSION)
+        train(tagger, corpus, TrainingSettings(epochs=2, batch=8), seed=1)
+        assert len(set(tagger.embeddings.mix.weights.tolist())) == 3
+        assert tagger.embeddings.mix.factor.item() != 1.0
+
+    def test_untrained_it_is_a_tagger_of_the_mean(self) -> None:
         platform, recipe = small_platform(), small(RECIPES["ELMoNER"])
-        tagger = build_tagger(recipe, platform.words, platform.space, CONTEXT_DIMENSION)
-        tagger.embeddings.context = ScalarMix(3)
-        names = {"embeddings.context.weights", "embeddings.context.factor"}
-        assert names <= set(partition(trainable(tagger), "fedner").shared)
+        plain = build_tagger(recipe, platform.words, platform.space, CONTEXT_DIMENSION).eval()
         corpus = platform.encoded(recipe, 3 * CONTEXT_DIMENSION)
-        settings = TrainingSettings(epochs=2, batch=8)
-        train(tagger, corpus, settings, seed=1)
-        mix = tagger.embeddings.context
-        assert len(set(mix.weights.tolist())) == 3
-        assert mix.factor.item() != 1.0
+        batch = collate(corpus, range(8))
+        assert batch.context_BLD is not None
+        mean_BLD = batch.context_BLD.unflatten(-1, (3, -1)).mean(dim=-2)
+        found = mixed_tagger().eval()(batch)
+        torch.testing.assert_close(found, plain(replace(batch, context_BLD=mean_BLD)))
+
+    def test_layers_without_features_to_mix(self) -> None:
+        platform = small_platform()
+        with pytest.raises(FednerError, match="3 layers of them are to be mixed"):
+            build_tagger(
+                small(RECIPES["LSTM-CRF"]), platform.words, platform.space, context_layers=3
+            )
+        with pytest.raises(FednerError, match="13 context features are not 3 layers"):
+            build_tagger(RECIPES["ELMoNER"], platform.words, platform.space, 13, context_layers=3)
+
+
+class TestInATagger:
+    def test_the_origin_tells_how_many_layers(self) -> None:
+        origin = EmbeddingOrigin("elmo", "tiny", "0" * 64, 24, {"features": "layers"}, layers=3)
+        assert EmbeddingOrigin.from_json(origin.to_json()) == origin
+        single = replace(origin, layers=1)
+        assert "layers" not in single.to_json(), "as checkpoints have it that knew of none"
+        assert EmbeddingOrigin.from_json(single.to_json()) == single
+        for wrong in (0, "3", None):
+            with pytest.raises(FednerError, match="layers"):
+                EmbeddingOrigin.from_json({**origin.to_json(), "layers": wrong})
+
+    def test_a_saved_tagger_has_its_mix_and_predicts_the_same(
+        self, h5py: Any, tmp_path: Path
+    ) -> None:
+        folder = save(h5py, tmp_path / "elmo", OPTIONS, random_weights(OPTIONS))
+        encoder = open_context_encoder(folder)
+        assert (encoder.origin.layers, encoder.dimension) == (3, 24)
+        platform, recipe = small_platform(), small(RECIPES["ELMoNER"])
+        features = encoder.encode([sentence.tokens for sentence in platform.sentences])
+        context_TD = torch.from_numpy(np.concatenate(features)).half()
+        corpus = encode_corpus(
+            platform.sentences, platform.words, space=platform.space, context_TD=context_TD
+        )
+        tagger = build_tagger(recipe, platform.words, platform.space, 24, context_layers=3)
+        train(tagger, corpus, TrainingSettings(epochs=1, batch=8), seed=1)
+        save_tagger(
+            tmp_path / "model",
+            tagger,
+            recipe,
+            platform.space,
+            context=encoder.origin,
+            paths=EmbeddingPaths(context=folder),
+        )
+        loaded = load_tagger(tmp_path / "model")
+        assert loaded.encoder is not None
+        assert loaded.encoder.origin == encoder.origin
+        batch = collate(corpus, range(20))
+        assert torch.equal(loaded.tagger(batch), tagger.eval()(batch))
+        found = Predictor.of(loaded).predict_tokens([platform.sentences[0].tokens])
+        assert len(found) == 1
+
+    @pytest.mark.data
+    @pytest.mark.usefixtures("h5py")
+    def test_the_published_elmo(self, data: Path) -> None:
+        encoder = open_context_encoder(data / "elmo-fixtures" / "allennlp")
+        layers = encoder.encode([["the", "patient", "had", "a", "rash"]])[0]
+        mix = ScalarMix(encoder.origin.layers)
+        mean = ElmoEncoder.load(data / "elmo-fixtures" / "allennlp", features="mean")
+        expected = mean.encode([["the", "patient", "had", "a", "rash"]])[0]
+        found = mix(torch.from_numpy(layers)).detach().numpy()
+        np.testing.assert_allclose(found, expected, atol=1e-5)
+
+
+def mixed_tagger() -> Tagger:
+    platform, recipe = small_platform(), small(RECIPES["ELMoNER"])
+    dimension = 3 * CONTEXT_DIMENSION
+    return build_tagger(recipe, platform.words, platform.space, dimension, context_layers=3)

@@ -60,15 +60,18 @@ def make(
     trainable: bool = False,
     seed: int = 3,
     dimension: int = 10,
+    context_layers: int = 1,
 ) -> Case:
     """Return a small tagger in evaluation mode, none of its parameters at a special value."""
     words = WordEmbedding(HashedWords(50, dimension), trainable=trainable)
     generator = torch.Generator().manual_seed(seed)
-    context_TD = torch.randn(sum(lengths), CONTEXT, generator=generator) if recipe.context else None
+    size = CONTEXT * context_layers if recipe.context else 0
+    context_TD = torch.randn(sum(lengths), size, generator=generator) if recipe.context else None
     corpus = encode_corpus(sentences(lengths, seed), words, space=SPACE, context_TD=context_TD)
-    tagger = build_tagger(recipe, words, SPACE, CONTEXT if recipe.context else 0, seed)
+    tagger = build_tagger(recipe, words, SPACE, size, seed, context_layers=context_layers)
+    mix = () if tagger.embeddings.mix is None else tagger.embeddings.mix.parameters()
     with torch.no_grad():
-        for parameter in tagger.decoder.parameters():
+        for parameter in (*tagger.decoder.parameters(), *mix):
             parameter.normal_(0.0, 0.5, generator=generator)
     return Case(tagger.eval(), corpus)
 
@@ -221,7 +224,9 @@ def test_any_shape_equals_the_loop(
         hidden=hidden,
         dropout=0.0,
     )
-    case = make(recipe, lengths, trainable=trainable, seed=data.draw(st.integers(0, 99)))
+    mixed = data.draw(st.integers(1, 4)) if context else 1
+    seed = data.draw(st.integers(0, 99))
+    case = make(recipe, lengths, trainable=trainable, seed=seed, context_layers=mixed)
     case.tagger.double()  # what differs then is a mistake; the softmax alone stays in float32
     labels = data.draw(st.lists(st.integers(0, 4), min_size=len(lengths), max_size=len(lengths)))
     units = [[i for i, own in enumerate(labels) if own == unit] for unit in sorted(set(labels))]
@@ -229,10 +234,30 @@ def test_any_shape_equals_the_loop(
     check(case, units, clip, "mean" if context else "sum", rtol=1e-8 if is_crf else 1e-5)
 
 
+@pytest.mark.parametrize("units", [SINGLE, JOINED], ids=["sentences", "documents"])
+@pytest.mark.parametrize("frozen", [(), ("weights",), ("factor",), ("weights", "factor")])
+@pytest.mark.parametrize("name", ["ELMoNER", "PRIVATE-BI-LSTM-CRF"])
+def test_a_mix_of_layers_equals_the_loop(
+    name: str, frozen: tuple[str, ...], units: list[list[int]]
+) -> None:
+    case = make(small(RECIPES[name]), context_layers=3)
+    assert case.tagger.embeddings.mix is not None
+    for each in frozen:
+        getattr(case.tagger.embeddings.mix, each).requires_grad_(False)
+    names = {name for name in trained(case.tagger) if name.startswith("embeddings.mix.")}
+    assert names == {f"embeddings.mix.{each}" for each in {"weights", "factor"} - set(frozen)}
+    check(case, units, middle(case, units))
+    case.tagger.requires_grad_(False)
+    case.tagger.embeddings.mix.requires_grad_(True)
+    check(case, units, middle(case, units))
+
+
+@pytest.mark.parametrize("layers", [1, 3])
 @pytest.mark.parametrize("name", ["LSTM-CRF", "S-LSTM-CRF", "ELMoNER"])
-def test_dropout_uses_one_mask_for_norms_and_sum(name: str) -> None:
+def test_dropout_uses_one_mask_for_norms_and_sum(name: str, layers: int) -> None:
     """Equal lengths: the plain step then draws its masks in the same order."""
-    case = make(small(RECIPES[name], dropout=0.4), [6] * 5)
+    layers = layers if RECIPES[name].context else 1
+    case = make(small(RECIPES[name], dropout=0.4), [6] * 5, context_layers=layers)
     case.tagger.train()
     batch = collate(case.corpus, range(5))
     unit_B = [0, 1, 0, 2, 1]
@@ -329,10 +354,11 @@ def test_removing_a_unit_moves_the_sum_by_at_most_the_clip(removed: int, clip: f
 
 @pytest.mark.parametrize("units", [SINGLE, JOINED], ids=["sentences", "documents"])
 @pytest.mark.parametrize("value", [float("nan"), float("inf"), 1e30])
+@pytest.mark.parametrize("layers", [1, 3])
 def test_a_gradient_that_is_not_finite_contributes_nothing(
-    value: float, units: list[list[int]]
+    layers: int, value: float, units: list[list[int]]
 ) -> None:
-    case = make(small(RECIPES["ELMoNER"], lstm_layers=2))
+    case = make(small(RECIPES["ELMoNER"], lstm_layers=2), context_layers=layers)
     assert case.corpus.context_TD is not None
     lost = next(unit for unit in units if 2 in unit)
     spoiled = case.corpus.context_TD.clone()

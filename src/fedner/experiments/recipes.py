@@ -120,7 +120,10 @@ def run(job: Job) -> Result:
         encoder = open_context_encoder(job.context, job.device)
     training, test = encoded_parts(job, corpus.split(job.seed), space, words, encoder)
     dimension = encoder.dimension if encoder is not None else 0
-    tagger = build_tagger(recipe, words, space, dimension, job.seed, encoder=trained)
+    layers = encoder.origin.layers if encoder is not None else 1
+    tagger = build_tagger(
+        recipe, words, space, dimension, job.seed, encoder=trained, context_layers=layers
+    )
     tagger = tagger.to(job.device)
     settings = TrainingSettings(
         epochs=job.epochs, batch=job.batch, optimiser=OptimiserSettings("adam", job.rate)

@@ -163,10 +163,16 @@ def load_tagger(
     recipe, space = _recipe_of(card), _space_of(card)
     source = _open_words(folder, card, vectors)
     words = WordEmbedding(source, trainable=card["words"]["trainable"])
-    dimension = card["context"]["origin"]["dimension"] if card["context"] else 0
+    origin = EmbeddingOrigin.from_json(card["context"]["origin"]) if card["context"] else None
     trained = _open_trained(folder, card, recipe, context) if recipe.trains_encoder else None
     tagger = build_tagger(
-        recipe, words, space, dimension, constrained=card["constrained"], encoder=trained
+        recipe,
+        words,
+        space,
+        0 if origin is None else origin.dimension,
+        constrained=card["constrained"],
+        encoder=trained,
+        context_layers=1 if origin is None else origin.layers,
     )
     _check_alphabet(tagger, card)
     wrong = tagger.load_state_dict(tensors, strict=False)

@@ -18,8 +18,8 @@ from fedner.models.tagger import Tagger
 from fedner.seeds import seeded
 
 # Parameters that begin as their module made them: those of the word table and of a trained encoder
-# are those of their public source.
-_LEFT_ALONE = ("embeddings.words.", "embeddings.context.model.", "decoder.")
+# are those of their public source; a mix of layers begins as their mean.
+_LEFT_ALONE = ("embeddings.words.", "embeddings.context.model.", "embeddings.mix.", "decoder.")
 
 
 @torch.no_grad()

@@ -1,7 +1,8 @@
 """One tagger for every recipe: embeddings -> encoder -> emissions -> decoder.
 
 The dotted module names (`embeddings.words`, `embeddings.characters`, `embeddings.context`,
-`word_cnn`, `bilstm`, `emissions`, `decoder`) are stable: partitions and checkpoints go by them.
+`embeddings.mix`, `word_cnn`, `bilstm`, `emissions`, `decoder`) are stable: partitions and
+checkpoints go by them.
 
 Shapes: B sentences, L tokens, U distinct words, K tags, D features.
 """
@@ -15,6 +16,7 @@ from torch.nn import functional
 from fedner.errors import FednerError
 from fedner.models.crf import CRF
 from fedner.models.embeddings.characters import CharacterCNN
+from fedner.models.embeddings.scalar_mix import ScalarMix
 from fedner.models.embeddings.shapes import WordShapes
 from fedner.models.embeddings.trained_encoder import TrainedEncoder
 from fedner.models.embeddings.words import WordEmbedding
@@ -37,7 +39,8 @@ class Embeddings(nn.Module):
         context: A module over the context features, or an encoder that is trained in their place;
             None where features are taken as they are.
         shapes: The fixed features of a word's shape, or None.
-        context_dimension: Features of the context of each token; 0 for none.
+        mix: What is made of context features that are layers side by side; None for a single one.
+        context_dimension: Features of the context of each token, as they come; 0 for none.
         reads_words: Whether the words' own vectors are a part at all.
         dimension_out: Features of each token in all.
     """
@@ -52,19 +55,22 @@ class Embeddings(nn.Module):
         shapes: WordShapes | None = None,
         *,
         reads_words: bool = True,
+        mix: ScalarMix | None = None,
     ) -> None:
         super().__init__()
         self.words = words
         self.characters = characters
         self.context = context
         self.shapes = shapes
+        self.mix = mix
         self.context_dimension = context_dimension
         self.dropout = Dropout(dropout)
         num_filters = 0 if characters is None else characters.filters
         num_shapes = 0 if shapes is None else shapes.dimension
         self.reads_words = reads_words
         num_words = words.dimension if reads_words else 0
-        self.dimension_out = num_words + num_filters + num_shapes + context_dimension
+        num_context = context_dimension if mix is None else mix.size_of(context_dimension)
+        self.dimension_out = num_words + num_filters + num_shapes + num_context
 
     def forward(self, batch: Batch) -> list[Tensor]:
         """Return words, characters, shapes and context of every token, zero where there is none."""
@@ -90,16 +96,25 @@ class Embeddings(nn.Module):
     def _context(self, batch: Batch) -> Tensor:
         if self.encoder is not None:
             return self._encoded(self.encoder, batch)
-        context_BLD = batch.context_BLD
-        if context_BLD is None:
+        context_BLD = self.context_features(batch)
+        over = self.context if self.mix is None else self.mix
+        if over is None:
+            return context_BLD
+        mixed_BLD: Tensor = over(context_BLD)
+        return mixed_BLD
+
+    def context_features(self, batch: Batch) -> Tensor:
+        """Return the precomputed context features of a batch, as they come.
+
+        Raises:
+            FednerError: The corpus was encoded without them.
+        """
+        if batch.context_BLD is None:
             raise FednerError(
                 "the tagger reads context features, but the corpus was encoded without them",
                 "Compute the features of the corpus and pass them to encode_corpus().",
             )
-        if self.context is None:
-            return context_BLD
-        mixed_BLD: Tensor = self.context(context_BLD)
-        return mixed_BLD
+        return batch.context_BLD
 
     def _encoded(self, encoder: TrainedEncoder, batch: Batch) -> Tensor:
         if batch.pieces is None:

@@ -13,6 +13,7 @@ from fedner.errors import FednerError
 from fedner.models.crf import CRF
 from fedner.models.embeddings.characters import CharacterCNN
 from fedner.models.embeddings.low_rank import Adapter
+from fedner.models.embeddings.scalar_mix import ScalarMix
 from fedner.models.embeddings.shapes import WordShapes
 from fedner.models.embeddings.trained_encoder import PretrainedEncoder, TrainedEncoder
 from fedner.models.embeddings.words import WordEmbedding
@@ -214,6 +215,7 @@ def build_tagger(
     *,
     constrained: bool = True,
     encoder: PretrainedEncoder | None = None,
+    context_layers: int = 1,
 ) -> Tagger:
     """Return a fresh tagger.
 
@@ -228,11 +230,13 @@ def build_tagger(
         seed: Names the initial values.
         constrained: Whether the CRF knows the steps that the scheme forbids.
         encoder: What is trained in the context slot, for recipes that train an encoder.
+        context_layers: How many layers stand side by side in the context features (those of ELMo);
+            the tagger learns to mix them.
 
     Raises:
         FednerError: The recipe does not fit the context features or the encoder.
     """
-    _check_context(recipe, context_dimension, encoder)
+    _check_context(recipe, context_dimension, encoder, context_layers)
     characters = None
     if recipe.characters:
         characters = CharacterCNN(recipe.character_dimension, recipe.character_filters)
@@ -244,6 +248,7 @@ def build_tagger(
         None if encoder is None else TrainedEncoder(encoder, recipe.adapter),
         WordShapes() if recipe.shapes else None,
         reads_words=recipe.words,
+        mix=None if context_layers == 1 else ScalarMix(context_layers),
     )
     num_tags = len(space.tags)
     decoder: CRF | SoftmaxDecoder = SoftmaxDecoder(num_tags)
@@ -258,8 +263,14 @@ def build_tagger(
 
 
 def _check_context(
-    recipe: Recipe, context_dimension: int, encoder: PretrainedEncoder | None
+    recipe: Recipe, context_dimension: int, encoder: PretrainedEncoder | None, layers: int
 ) -> None:
+    if layers != 1 and (encoder is not None or not context_dimension):
+        raise FednerError(
+            f"recipe {recipe.name} has no precomputed context features, but {layers} layers of "
+            "them are to be mixed",
+            "Leave context_layers out.",
+        )
     if recipe.trains_encoder != (encoder is not None):
         wanted = "trains an encoder" if recipe.trains_encoder else "trains no encoder"
         raise FednerError(

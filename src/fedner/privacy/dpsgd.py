@@ -38,6 +38,7 @@ from fedner.privacy.per_layer.crf import decoder_gradients, measure_sentences
 from fedner.privacy.per_layer.embedding import tap_word_table
 from fedner.privacy.per_layer.linear import tap_linear
 from fedner.privacy.per_layer.lstm import tap_bilstm
+from fedner.privacy.per_layer.mix import tap_mix
 from fedner.privacy.per_layer.tap import Factors, Measured, Tap, Totals
 from fedner.privacy.per_layer.units import Units, units_of
 from fedner.privacy.sampling import Draw
@@ -49,7 +50,15 @@ CPU_CELLS = 2_048
 DEVICE_CELLS = 65_536
 
 _PRETRAINED = "embeddings.context"
-_KNOWN = ("embeddings.words", "embeddings.characters", "word_cnn", "bilstm", "emissions", "decoder")
+_KNOWN = (
+    "embeddings.words",
+    "embeddings.characters",
+    "embeddings.mix",
+    "word_cnn",
+    "bilstm",
+    "emissions",
+    "decoder",
+)
 
 
 def clipped_sum(
@@ -281,7 +290,12 @@ def _embed(embeddings: Embeddings, batch: Batch) -> tuple[list[Tensor], list[Tap
     if embeddings.shapes is not None:
         shapes_UF = embeddings.shapes(batch.characters_UC)
         parts.append(functional.embedding(batch.word_BL, shapes_UF))
-    if embeddings.context_dimension:
+    if embeddings.mix is not None:
+        features_BLX = embeddings.context_features(batch)
+        mixed_BLD, tap = tap_mix(embeddings.mix, "embeddings.mix", features_BLX)
+        parts.append(mixed_BLD)
+        taps += [] if tap is None else [tap]
+    elif embeddings.context_dimension:
         with torch.no_grad():
             context_BLD = embeddings._context(batch)
             if embeddings.context is not None:

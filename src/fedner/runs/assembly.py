@@ -173,9 +173,15 @@ def new_tagger(federation: Federation, name: str, space: TagSpace | None = None)
     """
     settings = federation.settings
     words = WordEmbedding(federation.source, trainable=settings.embeddings.trained)
-    dimension = 0 if federation.context is None else federation.context.dimension
-    tags = federation.spaces[name] if space is None else space
-    tagger = build_tagger(federation.recipe, words, tags, dimension, settings.seed)
+    context = federation.context
+    tagger = build_tagger(
+        federation.recipe,
+        words,
+        federation.spaces[name] if space is None else space,
+        0 if context is None else context.dimension,
+        settings.seed,
+        context_layers=1 if context is None else context.layers,
+    )
     return tagger.to(federation.device)
 
 

@@ -1,8 +1,8 @@
 """Words in context by ELMo (Peters et al. 2018): frozen, from the files that its makers publish.
 
 The layers of a word (its vector below the LSTMs twice, then each LSTM layer with both directions
-side by side) are the features; `ScalarMix` weighs them in the tagger, is trained with it and shared
-like the rest of the embeddings.
+side by side) are the features; `scalar_mix.ScalarMix` weighs them in the tagger, is trained with it
+and shared like the rest of the embeddings.
 
 Every sentence begins with a state of zeros. AllenNLP and bilm-tf carry the state from one batch to
 the next, so that features depend on what happened to be read before; and the reference outputs that
@@ -23,7 +23,7 @@ from typing import Literal
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from torch import Tensor, nn
+from torch import Tensor
 
 from fedner.errors import FednerError
 from fedner.models.embeddings.context import Sentences, plan_batches
@@ -38,41 +38,6 @@ Features = Literal["layers", "mean", "top"]
 FEATURES: tuple[Features, ...] = ("layers", "mean", "top")
 _DTYPES = {"float32": torch.float32, "float16": torch.float16, "bfloat16": torch.bfloat16}
 _BEGIN, _END, _FIRST_WORD = 0, 1, 2  # rows of encode_characters
-
-
-class ScalarMix(nn.Module):
-    """A weighted mean of layers that stand side by side, times a factor (equation 1 of the paper).
-
-    Made for the context slot of a tagger that reads `features="layers"`: it begins as the plain
-    mean, has `num_layers + 1` parameters, and gives zeros for zeros, as padding needs it.
-
-    Attributes:
-        weights: What the softmax makes weights of.
-        factor: The paper's gamma.
-    """
-
-    def __init__(self, num_layers: int) -> None:
-        super().__init__()
-        if num_layers < 1:
-            raise FednerError(f"a mix of {num_layers} layers", "Mix at least one layer.")
-        self.weights = nn.Parameter(torch.zeros(num_layers))
-        self.factor = nn.Parameter(torch.ones(1))
-
-    def forward(self, layers: Tensor) -> Tensor:
-        """Return the mix (..., D) of layers (..., N * D).
-
-        Raises:
-            FednerError: If the features are no whole number of layers.
-        """
-        num_layers = len(self.weights)
-        if layers.shape[-1] % num_layers:
-            raise FednerError(
-                f"{layers.shape[-1]} context features are not {num_layers} layers of equal size",
-                'Take the features as layers side by side: ElmoEncoder.load(features="layers").',
-            )
-        shares_N = torch.softmax(self.weights, dim=0) * self.factor
-        stacked = layers.reshape(*layers.shape[:-1], num_layers, -1)
-        return torch.einsum("...nd,n->...d", stacked, shares_N.to(layers.dtype))
 
 
 class ElmoEncoder:
@@ -130,6 +95,7 @@ class ElmoEncoder:
             digest_of(options, arrays),
             2 * options.projection * num_side_by_side,
             {"features": features, "precision": precision},
+            layers=num_side_by_side,
         )
         with torch.random.fork_rng(devices=[]):  # torch draws what the weights then replace
             model = BiLanguageModel(options, arrays)

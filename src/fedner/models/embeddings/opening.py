@@ -34,8 +34,7 @@ def open_context_encoder(
     if (path / "config.json").is_file():
         return TransformerEncoder.load(path, device, **held)
     if path.is_dir() and any(path.glob("*.hdf5")):
-        # The mean of the layers needs no trained mix; "layers" is for taggers that have one.
-        return ElmoEncoder.load(path, device, **{"features": "mean", **held})
+        return ElmoEncoder.load(path, device, **held)  # all layers: the tagger learns the mix
     if path.is_file():
         return FlairEncoder.load(path, device, **held)
     raise FednerError(

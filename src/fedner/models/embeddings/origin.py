@@ -19,6 +19,8 @@ class EmbeddingOrigin:
             nothing but the settings decides.
         dimension: How many numbers a word gets.
         settings: The policies that change the result, such as lower-casing.
+        layers: How many layers of an encoder stand side by side in the numbers of a word; a tagger
+            learns how to mix them.
     """
 
     kind: str
@@ -26,10 +28,14 @@ class EmbeddingOrigin:
     sha256: str
     dimension: int
     settings: Mapping[str, Setting] = field(default_factory=dict)
+    layers: int = 1
 
     def to_json(self) -> dict[str, object]:
-        """Return the record as plain JSON values."""
-        return {**asdict(self), "settings": dict(sorted(self.settings.items()))}
+        """Return the record as plain JSON values; one layer, as most have, goes without saying."""
+        record = {**asdict(self), "settings": dict(sorted(self.settings.items()))}
+        if self.layers == 1:
+            del record["layers"]
+        return record
 
     @classmethod
     def from_json(cls, record: Mapping[str, object]) -> "EmbeddingOrigin":
@@ -39,17 +45,18 @@ class EmbeddingOrigin:
             FednerError: If a field is missing, unknown, or of the wrong type.
         """
         types = {"kind": str, "name": str, "sha256": str, "dimension": int, "settings": Mapping}
-        wrong = sorted(set(record) ^ set(types))
+        wrong = sorted((set(record) - {"layers"}) ^ set(types))
         wrong += [key for key in types if key in record and not isinstance(record[key], types[key])]
         if wrong:
             raise FednerError(
                 f"origin of an embedding: fields {wrong} are missing, unknown or of a wrong type",
                 f"Expected are exactly {sorted(types)}; take the file as fedner wrote it.",
             )
-        settings = record["settings"]
-        dimension = record["dimension"]
+        settings, dimension = record["settings"], record["dimension"]
+        layers = record.get("layers", 1)
         if not isinstance(settings, Mapping) or not isinstance(dimension, int):
             raise FednerError("origin of an embedding: settings or dimension of a wrong type")
-        return cls(
-            str(record["kind"]), str(record["name"]), str(record["sha256"]), dimension, settings
-        )
+        if not isinstance(layers, int) or layers < 1:
+            raise FednerError(f"origin of an embedding: {layers!r} layers; expected at least 1")
+        kind, name, sha256 = (str(record[key]) for key in ("kind", "name", "sha256"))
+        return cls(kind, name, sha256, dimension, settings, layers)
