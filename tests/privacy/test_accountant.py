@@ -229,3 +229,19 @@ def test_without_the_package_the_remedy_is_named(monkeypatch: pytest.MonkeyPatch
 def test_hardly_any_noise_is_counted_by_the_bound_that_fits_into_memory() -> None:
     steps = {(1e-6, 0.1): 10}
     assert pld_epsilon(steps, 1e-5) == rdp_epsilon(steps, 1e-5) > 1e6
+
+
+def test_noise_for_a_target_leaves_room_for_what_is_released_besides() -> None:
+    """Ten releases of scores with noise 20 beside 240 steps: epsilon by dp-accounting itself."""
+    steps, scores = {(1.0, 32 / 749): 240}, {(20.0, 1.0): 10}
+    assert pld_epsilon(scores, 1e-5) == pytest.approx(0.56128, abs=1e-4)
+    assert rdp_epsilon({**steps, **scores}, 1e-5) == pytest.approx(5.01163, abs=1e-4)
+    target = pld_epsilon({**steps, **scores}, 1e-5)
+    assert target == pytest.approx(4.4541, abs=1e-3)
+    plain, beside = (
+        noise_for(target, sampling_probability=32 / 749, steps=240, delta=1e-5, besides=besides)
+        for besides in (None, scores)
+    )
+    assert plain < beside == pytest.approx(1.0, abs=2e-4)
+    with pytest.raises(FednerError, match="No noise multiplier"):
+        noise_for(0.5, sampling_probability=0.1, steps=10, delta=1e-5, besides=scores)

@@ -244,3 +244,71 @@ def test_clipping_without_noise_is_for_simulations_and_costs_everything(
     assert spent["rdp"] is None
     assert "infinite" in (tmp_path / "run" / "report.html").read_text()
     assert "privacy.noise" in told(tiny, "privacy.noise=0")
+
+
+SCORED = ("privacy.scores={every=2, noise=30.0, clip=4.0}", "training.evaluate_every=0")
+
+
+def test_noised_scores_are_part_of_the_target(tiny: Make) -> None:
+    settings = tiny(*ON, "privacy.epsilon=6", *SCORED)
+    federation = assemble(settings)
+    protection = protect(federation)
+    assert protection is not None
+    assert run_settings(federation, protection).evaluate_every == 2
+    for privacy in protection.platforms.values():
+        event = privacy.event(4, 1)
+        step = (event.effective_multiplier, event.sampling_probability)
+        assert 5.9 < pld_epsilon({step: 6, (30.0, 1.0): 3}, 1e-5) <= 6.0
+        assert pld_epsilon({step: 6}, 1e-5) < 5.999
+
+
+def test_where_noised_scores_prove_nothing_they_are_refused(tiny: Make) -> None:
+    on = ("privacy.simulation=true", "privacy.noise=1.0", *SCORED)
+    assert "in the clear" in told(tiny, *on, "privacy.unit=platform")["privacy.scores"]
+    assert "two releases" in told(tiny, *on, "privacy.where=central")["privacy.scores"]
+    assert "nothing yet" in told(tiny, *on, "privacy.private_part=frozen")["privacy.scores"]
+    assert set(told(tiny, *on, "training.evaluate_every=3")) == {"training.evaluate_every"}
+    deployed = ("privacy.noise=1.0", "privacy.budget=9", *SIZES, *SCORED)
+    tiny("privacy.enabled=true", *deployed)
+
+
+def test_test_patients_that_nobody_named_are_told_of(tiny: Make) -> None:
+    federation = assemble(tiny(*ON, "privacy.noise=1.0", "privacy.unit=patient", *SIZES, *SCORED))
+    name = "forum-posts"
+    data = federation.data[name]
+    tested = set(data.test)
+    sentences = tuple(
+        replace(one, patient=None if at in tested else f"patient {at}")
+        for at, one in enumerate(data.sentences)
+    )
+    named = {key: each for key, each in federation.data.items() if key != name}
+    changed = {name: replace(data, sentences=sentences)}
+    with pytest.raises(SettingsError, match="without a patient id"):
+        protect(replace(federation, data={**named, **changed}))
+
+
+@pytest.mark.parametrize("is_deployed", [False, True])
+def test_noised_scores_of_a_run_are_charged_and_called_noised(
+    tiny: Make, tmp_path: Path, is_deployed: bool
+) -> None:
+    kind = ("privacy.enabled=true", "privacy.budget=60") if is_deployed else ON
+    settings = tiny(*kind, "privacy.noise=1.0", "privacy.unit=document", *SIZES, *SCORED)
+    train_run(settings, tmp_path / "run")
+    folder = RunFolder(tmp_path / "run")
+    told_in = [each["round"] for each in folder.rounds() if each["scores"]]
+    assert told_in == [2, 4, 6]
+    spent = folder.read(PRIVACY)
+    assert spent["simulation"] is not is_deployed
+    for name, platform in spent["platforms"].items():
+        assert platform["steps"] == 6
+        assert platform["score_releases"] == 3
+        assert (platform["score_noise"], platform["score_clip"]) == ([30.0], [4.0])
+        assert (platform["noise"], platform["clip"]) == ([1.0], [1.0])
+        [probability] = platform["sampling_probability"]
+        expected = {(1.0, probability): 6, (30.0, 1.0): 3}
+        assert platform["pld"] == pytest.approx(pld_epsilon(expected, 1e-5))
+        noised = [each["scores"][name]["noised"] for each in folder.rounds() if each["scores"]]
+        assert {each["standard_deviation"] for each in noised} == {120.0}
+    page = (tmp_path / "run" / "report.html").read_text()
+    assert "left the platforms with noise" in page
+    assert "multiplier 30, a unit&#x27;s counts clipped at 4" in page

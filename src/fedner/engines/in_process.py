@@ -9,6 +9,7 @@ from fedner.federated.aggregate import Reply
 from fedner.federated.checkpoints import platform_folder, stored_rounds
 from fedner.federated.messages import Broadcast
 from fedner.federated.platform import LocalFunction
+from fedner.privacy.scores import NoisedScores
 from fedner.scoring import Scores
 
 
@@ -49,8 +50,8 @@ class InProcess:
         for name in sorted(chosen):
             yield self._roster.answer(name, broadcast)
 
-    def evaluate(self, broadcast: Broadcast) -> Mapping[str, Scores]:
-        """Return the scores of every platform that has something to be scored on."""
+    def evaluate(self, broadcast: Broadcast) -> Mapping[str, Scores | NoisedScores]:
+        """Return what every platform tells of its scores; those that tell nothing are left out."""
         scored = ((name, self._roster.scores(name, broadcast)) for name in self.platforms)
         return {name: scores for name, scores in scored if scores is not None}
 

@@ -27,6 +27,7 @@ from fedner.federated.checkpoints import (
 from fedner.federated.messages import Broadcast, Failure
 from fedner.federated.platform import LocalFunction, Platform, PlatformState
 from fedner.federated.private_steps import BudgetSpentError
+from fedner.privacy.scores import NoisedScores
 from fedner.scoring import Scores
 
 Build = Callable[[str], Platform]
@@ -88,10 +89,14 @@ class Roster:
             what = f"{type(error).__name__}; its own log says more"
             return Failure(name, broadcast.round, "unexpected", what)
 
-    def scores(self, name: str, broadcast: Broadcast) -> Scores | None:
-        """Return a platform's scores with the broadcast weights, or None without an evaluation."""
-        with one_thread():
-            return self.platform(name).scores(broadcast)
+    def scores(self, name: str, broadcast: Broadcast) -> Scores | NoisedScores | None:
+        """Return what a platform tells of its scores; None if nothing, as with a spent budget."""
+        try:
+            with one_thread():
+                return self.platform(name).scores(broadcast)
+        except BudgetSpentError as error:
+            _log.warning("platform %s tells no more scores: %s", name, error.message)
+            return None
 
     def platform(self, name: str) -> Platform:
         """Return a platform, live; the one that was not used for longest may have to go."""

@@ -32,6 +32,7 @@ from fedner.errors import FednerError
 from fedner.federated.aggregate import Reply
 from fedner.federated.messages import Broadcast, Failure, Update, update_from_bytes
 from fedner.federated.platform import LocalFunction
+from fedner.privacy.scores import NOISED, NoisedScores
 from fedner.scoring import Scores
 from fedner.tensors import SharedState
 
@@ -109,11 +110,11 @@ class Workers:
         while any(member.awaited for member in self._crew):
             yield from self._arrivals()
 
-    def evaluate(self, broadcast: Broadcast) -> Mapping[str, Scores]:
-        """Return the scores of every platform that has something to be scored on."""
+    def evaluate(self, broadcast: Broadcast) -> Mapping[str, Scores | NoisedScores]:
+        """Return what every platform tells of its scores; those that tell nothing are left out."""
         replies = self._manage(self._order("evaluate", broadcast))
         found = {name: each for reply in replies for name, each in reply["scores"].items()}
-        return {name: Scores.from_dict(found[name]) for name in sorted(found)}
+        return {name: _scores_from(found[name]) for name in sorted(found)}
 
     def save(self, round_: int) -> None:
         """Store every platform's state under a round."""
@@ -309,3 +310,7 @@ def deal_platforms(
         parts[lightest].append(name)
         burden[lightest] += loads.get(name, 1)
     return [sorted(part) for part in parts]
+
+
+def _scores_from(record: Mapping[str, Any]) -> Scores | NoisedScores:
+    return NoisedScores.from_dict(record) if NOISED in record else Scores.from_dict(record)

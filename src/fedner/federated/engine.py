@@ -5,6 +5,7 @@ from typing import Protocol
 
 from fedner.federated.aggregate import Reply
 from fedner.federated.messages import Broadcast
+from fedner.privacy.scores import NoisedScores
 from fedner.scoring import Scores
 
 
@@ -21,8 +22,8 @@ class Engine(Protocol):
         The replies may come one by one; the caller takes all of them before the next call.
         """
 
-    def evaluate(self, broadcast: Broadcast) -> Mapping[str, Scores]:
-        """Return the scores of every platform that has something to be scored on."""
+    def evaluate(self, broadcast: Broadcast) -> Mapping[str, Scores | NoisedScores]:
+        """Return what every platform tells of its scores; those that tell nothing are left out."""
 
     def save(self, round_: int) -> None:
         """Let every platform put its state on its own disk under a round; the last two are kept."""

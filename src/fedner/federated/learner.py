@@ -19,7 +19,7 @@ from fedner.models.tagger import Tagger
 from fedner.privacy.dpsgd import Loss, clipped_draw
 from fedner.privacy.noise import Clipped
 from fedner.privacy.sampling import Draw
-from fedner.scoring import Scores, score
+from fedner.scoring import Counts, Scores, score, strict_by_sentence
 from fedner.training import Evaluation, trainable
 
 if TYPE_CHECKING:
@@ -62,6 +62,9 @@ class Learner(Protocol):
 
     def scores(self) -> Scores | None:
         """Return the scores on the platform's own evaluation part, or None without one."""
+
+    def sentence_counts(self) -> Sequence[Counts] | None:
+        """Return the strict counts of each sentence of that part, or None without one."""
 
 
 def gold_losses(tagger: Tagger, batch: Batch) -> Tensor:
@@ -142,8 +145,18 @@ class TaggerLearner:
         """Return the scores over the types that the platform annotates."""
         if self.evaluation is None:
             return None
-        labels = self.evaluation.space.labels if self.labels is None else self.labels
-        return own_scores(self.tagger, self.evaluation, labels)
+        return own_scores(self.tagger, self.evaluation, self._labels(self.evaluation))
+
+    def sentence_counts(self) -> Sequence[Counts] | None:
+        """Return the strict counts of each sentence over the types that the platform annotates."""
+        if self.evaluation is None:
+            return None
+        gold = [sentence.entities for sentence in self.evaluation.sentences]
+        predicted = self.evaluation.predictions(self.tagger)
+        return strict_by_sentence(gold, predicted, self._labels(self.evaluation))
+
+    def _labels(self, evaluation: Evaluation) -> Sequence[str]:
+        return evaluation.space.labels if self.labels is None else self.labels
 
 
 def own_scores(tagger: Tagger, evaluation: Evaluation, labels: Sequence[str]) -> Scores:

@@ -20,10 +20,11 @@ from fedner.federated.averaging import averaged, require_decay
 from fedner.federated.learner import Learner
 from fedner.federated.messages import Broadcast, Update, nothing_shared
 from fedner.federated.private_steps import PrivateSteps
-from fedner.federated.releases import released
+from fedner.federated.releases import released, released_scores
 from fedner.federated.sampling import Cursor, Sampler
 from fedner.models.partition import Partition
 from fedner.optimisers import Optimiser, OptimiserSettings
+from fedner.privacy.scores import NoisedScores
 from fedner.scoring import Scores
 from fedner.seeds import derive
 from fedner.tensors import SharedState, State
@@ -281,11 +282,23 @@ class Platform:
             tensors = privacy.whole_update(tensors, path)
         return Update(self.name, broadcast.round, tensors, done.extra)
 
-    def scores(self, broadcast: Broadcast) -> Scores | None:
-        """Return the scores with the broadcast weights, or None without an evaluation."""
+    def scores(self, broadcast: Broadcast) -> Scores | NoisedScores | None:
+        """Return what the platform tells of its scores with the broadcast weights, if anything.
+
+        Under differential privacy they are noised and charged, or stay at home; in a simulation,
+        which protects nobody, they are told as they are unless noise was asked for.
+
+        Raises:
+            BudgetSpentError: If the ledger refuses the release.
+        """
         self.load_shared(broadcast.shared)
         with self._averaged():
-            return self.learner.scores()
+            privacy = self.privacy
+            if privacy is None:
+                return self.learner.scores()
+            if privacy.settings.scores is None and privacy.settings.source.is_simulation:
+                return self.learner.scores()
+            return released_scores(self, privacy, broadcast)
 
     @contextmanager
     def _averaged(self) -> Iterator[None]:

@@ -63,6 +63,19 @@ class BudgetSpentError(FednerError):
 
 
 @dataclass(frozen=True, slots=True)
+class ScoreNoise:
+    """How the scores that leave a platform are protected (`privacy.scores`).
+
+    Attributes:
+        clip: The largest norm of a unit's counts.
+        noise: Standard deviation of the noise over the clip.
+    """
+
+    clip: float
+    noise: float
+
+
+@dataclass(frozen=True, slots=True)
 class PlatformPrivacy:
     """How a platform's releases are protected: public facts, the same for whoever asks.
 
@@ -79,6 +92,7 @@ class PlatformPrivacy:
         num_slices: Slices of an incremental schedule, disjoint by unit.
         source: Where sample and noise come from: the operating system, or a seed in a simulation.
         still_rows: Rows of tables that are never trained (padding), where noise has no business.
+        scores: How scores that leave are noised; None where none leave.
     """
 
     clip: float
@@ -92,6 +106,7 @@ class PlatformPrivacy:
     num_slices: int = 1
     source: Source = field(default_factory=SystemEntropy)
     still_rows: Mapping[str, int] = field(default_factory=dict)
+    scores: ScoreNoise | None = None
 
     def __post_init__(self) -> None:
         if self.private_part == "clear":
@@ -105,7 +120,15 @@ class PlatformPrivacy:
                 "platform, or at least 1 of a smaller unit",
                 "A platform lies in every slice of its data.",
             )
-        self.event(1, 1)  # the event knows which numbers make sense
+        if self.scores is not None and self.unit == "platform":
+            raise FednerError(
+                "noised scores with unit platform: the private part, with which they are computed, "
+                "is trained in the clear, so that no clipping bounds what they tell",
+                "Protect sentences, documents or patients, or let no scores leave.",
+            )
+        # The events know which numbers make sense.
+        self.event(1, 1)
+        self.score_event()
 
     @property
     def units_in_slice(self) -> float:
@@ -149,6 +172,20 @@ class PlatformPrivacy:
             is_simulation=self.source.is_simulation,
         )
 
+    def score_event(self) -> GaussianRelease | None:
+        """Return what the accountant is told of one release of scores; None where none leave."""
+        if self.scores is None:
+            return None
+        return GaussianRelease(
+            noise_multiplier=self.scores.noise,
+            sampling_probability=1.0,
+            unit=self.unit,
+            clip=self.scores.clip,
+            public_units=self.public_units,
+            purpose="statistics",
+            is_simulation=self.source.is_simulation,
+        )
+
 
 @dataclass(slots=True)
 class PrivateSteps:
@@ -160,6 +197,7 @@ class PrivateSteps:
         ledger: The platform's book of releases; None in a simulation without a budget.
         turn: The slice of the current round.
         taken: Steps taken in the current round.
+        tested: The units of the test part; None where no scores leave.
     """
 
     settings: PlatformPrivacy
@@ -167,6 +205,7 @@ class PrivateSteps:
     ledger: Ledger | None = None
     turn: int = 0
     taken: int = 0
+    tested: Units | None = None
 
     def __post_init__(self) -> None:
         expected = 0 if self.settings.unit == "platform" else self.settings.num_slices
@@ -196,10 +235,18 @@ class PrivateSteps:
         Raises:
             BudgetSpentError: If it would not.
         """
+        self.require_event(self.event(batch))
+
+    def require_event(self, event: GaussianRelease) -> None:
+        """Raise unless the ledger would take a release.
+
+        Raises:
+            BudgetSpentError: If it would not.
+        """
         if self.ledger is None:
             return
         try:
-            self.ledger.require(self.event(batch))
+            self.ledger.require(event)
         except FednerError as error:
             raise BudgetSpentError(error.message, error.hint) from error
 

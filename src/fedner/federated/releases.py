@@ -18,6 +18,7 @@ from fedner.federated.messages import Broadcast, Update, update_from_bytes, upda
 from fedner.federated.private_steps import BudgetSpentError, PlatformPrivacy, PrivateSteps
 from fedner.privacy.events import to_json
 from fedner.privacy.ledger_chain import LedgerMark
+from fedner.privacy.scores import NoisedScores, noised_scores
 from fedner.tensor_files import tensors_digest
 from fedner.tensors import map_shared
 
@@ -73,6 +74,45 @@ def released(
         platform.restore(before)
         raise
     return _marked(update, release.mark)
+
+
+def released_scores(
+    platform: "Platform", privacy: PrivateSteps, broadcast: Broadcast
+) -> NoisedScores | None:
+    """Return a platform's noised scores, recorded in its ledger if it keeps one.
+
+    Asked again for the same run, round and broadcast, it tells the same numbers at no new cost.
+
+    Args:
+        platform: With the weights that are scored in its model.
+        privacy: Its private steps.
+        broadcast: What is answered.
+
+    Returns:
+        The scores; None where no scores leave, or there is nothing to score on.
+
+    Raises:
+        BudgetSpentError: If the ledger refuses the release; nothing left and nothing was counted.
+    """
+    event, ledger = privacy.settings.score_event(), privacy.ledger
+    if event is None or privacy.tested is None:
+        return None
+    request = [request_digest(broadcast, privacy.settings), to_json(event)]
+    digest = hashlib.sha256(json.dumps(request).encode()).hexdigest()
+    if ledger is not None:
+        earlier = ledger.stored(broadcast.run, broadcast.round, digest)
+        if earlier is not None:
+            return NoisedScores.from_dict(json.loads(earlier.payload))
+    privacy.require_event(event)
+    counts = platform.learner.sentence_counts()
+    if counts is None:
+        return None
+    path = ("round", broadcast.round, "platform", platform.name, "scores")
+    scores = noised_scores(counts, privacy.tested, event, privacy.settings.source.at(*path))
+    if ledger is not None:
+        payload = json.dumps(scores.as_dict()).encode()
+        ledger.record(broadcast.run, broadcast.round, digest, event, payload)
+    return scores
 
 
 def request_digest(broadcast: Broadcast, settings: PlatformPrivacy) -> str:
@@ -138,4 +178,12 @@ def _marked(update: Update, mark: LedgerMark) -> Update:
     return replace(update, event={**(update.event or {}), LEDGER: asdict(mark)})
 
 
-__all__ = ["LEDGER", "RELEASE", "BudgetSpentError", "mark_of", "released", "request_digest"]
+__all__ = [
+    "LEDGER",
+    "RELEASE",
+    "BudgetSpentError",
+    "mark_of",
+    "released",
+    "released_scores",
+    "request_digest",
+]

@@ -200,11 +200,13 @@ def noise_for(
     steps: int,
     delta: float,
     accountant: AccountantName = "pld",
+    besides: Steps | None = None,
 ) -> float:
     """Return the smallest noise multiplier, to 4 digits, whose spend stays within the target.
 
     Guarantee:
-        The epsilon of the returned multiplier, by `accountant`, is at most `target_epsilon`.
+        The epsilon of the returned multiplier, by `accountant` and together with the steps
+        `besides` that are taken with a noise of their own, is at most `target_epsilon`.
 
     Raises:
         FednerError: If the target is not a positive number or no noise reaches it.
@@ -220,7 +222,8 @@ def noise_for(
     by_accountant = rdp_epsilon if accountant == "rdp" else pld_epsilon
 
     def spend(noise: float) -> float:
-        return by_accountant({(noise, sampling_probability): steps}, delta)
+        own = Counter({(noise, sampling_probability): steps})
+        return by_accountant(own + Counter(besides or {}), delta)
 
     low, high = _bracket(spend, target_epsilon)
     if low < high:

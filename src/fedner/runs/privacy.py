@@ -12,6 +12,7 @@ from fedner.federated.platform import Platform
 from fedner.federated.private_steps import (
     PlatformPrivacy,
     PrivateSteps,
+    ScoreNoise,
     padding_rows,
     sliced_units,
 )
@@ -19,11 +20,11 @@ from fedner.federated.server_noise import ServerNoise
 from fedner.federated.sizes import batch_sizes
 from fedner.models.features import select
 from fedner.models.tagger import Tagger
-from fedner.privacy.accountant import noise_for
+from fedner.privacy.accountant import Steps, noise_for
 from fedner.privacy.budget import Budget
 from fedner.privacy.entropy import SeededSimulation, Source, SystemEntropy
 from fedner.privacy.ledger import Ledger
-from fedner.privacy.sampling import Units
+from fedner.privacy.sampling import Units, units_of
 from fedner.runs.assembly import (
     Federation,
     build_platform,
@@ -90,7 +91,9 @@ def _require_units(federation: Federation) -> None:
     unit = federation.settings.privacy.unit
     problems = []
     for number, platform in enumerate(federation.settings.platforms):
-        sentences = federation.data[platform.name].train_sentences
+        sentences = list(federation.data[platform.name].train_sentences)
+        if federation.settings.privacy.scores is not None:
+            sentences += federation.data[platform.name].test_sentences
         attribute = {"document": "document", "patient": "patient"}.get(unit)
         lost = sum(not getattr(each, attribute) for each in sentences) if attribute else 0
         if lost:
@@ -124,6 +127,7 @@ def _unnoised(federation: Federation, name: str) -> PlatformPrivacy:
         num_slices=slices,
         source=source_of(settings),
         still_rows=padding_rows(new_tagger(federation, name)),
+        scores=None if held.scores is None else ScoreNoise(held.scores.clip, held.scores.noise),
     )
 
 
@@ -147,8 +151,18 @@ def _noise(federation: Federation, name: str, draft: PlatformPrivacy) -> float:
         steps=steps_in_slice(federation, draft),
         delta=held.delta,
         accountant=held.accountant,
+        besides=_score_steps(federation, draft),
     )
     return multiplier * (2.0 if event.adjacency == "replace_one" else 1.0)
+
+
+def _score_steps(federation: Federation, draft: PlatformPrivacy) -> Steps:
+    """Return the releases of scores over the whole run, as the accountant counts them."""
+    held, event = federation.settings.privacy.scores, draft.score_event()
+    if held is None or event is None:
+        return {}
+    num_releases = -(-num_rounds(federation) // held.every)
+    return {(event.effective_multiplier, event.sampling_probability): num_releases}
 
 
 def _batch(federation: Federation, name: str) -> int:
@@ -252,7 +266,10 @@ def build_protected(
     if where is not None:
         budget = budget_of(federation.settings, privacy)
         ledger = Ledger.open(where, budget, is_simulation=privacy.source.is_simulation)
-    return build_platform(federation, name, PrivateSteps(privacy, pools, ledger))
+    tested = None
+    if privacy.scores is not None and unit != "platform":
+        tested = units_of(federation.data[name].test_sentences, unit)
+    return build_platform(federation, name, PrivateSteps(privacy, pools, ledger, tested=tested))
 
 
 def train_frozen(federation: Federation, name: str, tagger: Tagger) -> None:

@@ -4,6 +4,7 @@ from collections.abc import Iterator
 
 from fedner.federated.algorithms import Algorithm, FednerSettings
 from fedner.federated.private_steps import WHY_NOT_CLEAR
+from fedner.models.zoo import RECIPES
 from fedner.settings import SettingProblem, Settings
 
 ALL_TAGS = "everything"
@@ -19,7 +20,9 @@ def privacy_problems(
         algorithm: The algorithm, or None where it is wrong itself.
         parameters: Its parameters.
     """
+    yield from _encoder_problems(settings)
     yield from _part_problems(settings)
+    yield from _score_problems(settings)
     if algorithm is not None:
         yield from _algorithm_problems(settings, algorithm, parameters)
     if not settings.privacy.simulation:
@@ -27,6 +30,20 @@ def privacy_problems(
     budget, target = settings.privacy.budget, settings.privacy.epsilon
     if budget is not None and target is not None and budget < target:
         yield SettingProblem("privacy.budget", f"{budget:g}", f"at least epsilon, {target:g}")
+
+
+def _encoder_problems(settings: Settings) -> Iterator[SettingProblem]:
+    name = settings.model.recipe.lower()
+    trains = {each.name.lower() for each in RECIPES.values() if each.trains_encoder}
+    if name in trains:
+        how = "through adapters" if settings.model.adapter else "whole"
+        yield SettingProblem(
+            "model.recipe",
+            f"{settings.model.recipe!r}, trained {how}, with privacy",
+            "a recipe that reads its encoder frozen, as PRIVATE-BI-LSTM-CRF or ELMoNER",
+            "A pretrained encoder stays frozen under differential privacy: the noise on its many "
+            "weights would destroy what it knows long before they learn anything.",
+        )
 
 
 def _part_problems(settings: Settings) -> Iterator[SettingProblem]:
@@ -58,6 +75,31 @@ def _part_problems(settings: Settings) -> Iterator[SettingProblem]:
         yield SettingProblem(
             "participation.rule", f"{settings.participation.rule!r} with noise at the server",
             "mean", "The noise is on a sum.",
+        )  # fmt: skip
+
+
+def _score_problems(settings: Settings) -> Iterator[SettingProblem]:
+    privacy, every = settings.privacy, settings.training.evaluate_every
+    if privacy.scores is None:
+        return
+    if privacy.unit == "platform" or privacy.private_part == "frozen":
+        found = "unit 'platform'" if privacy.unit == "platform" else "a frozen private part"
+        reason = (
+            "The private part is trained in the clear, and scores would tell of it."
+            if privacy.unit == "platform"
+            else "While updates leave, the private part knows nothing yet."
+        )
+        yield SettingProblem("privacy.scores", f"scores with {found}", "no such table", reason)
+    if privacy.where == "central":
+        yield SettingProblem(
+            "privacy.scores", "scores with noise at the server", "noise at the platforms",
+            "They would be asked for before the server has stored what it noised; noised anew "
+            "after a crash, that would be two releases.",
+        )  # fmt: skip
+    if every:
+        yield SettingProblem(
+            "training.evaluate_every", str(every), "0 or no such key",
+            "privacy.scores.every says when noised scores leave.",
         )  # fmt: skip
 
 
@@ -108,7 +150,7 @@ def _deployment_problems(settings: Settings) -> Iterator[SettingProblem]:
         )  # fmt: skip
     if privacy.noise == 0:
         yield SettingProblem("privacy.noise", "0", "above 0", "Without noise nobody is protected.")
-    if training.evaluate_every:
+    if training.evaluate_every and privacy.scores is None:
         yield SettingProblem(
             "training.evaluate_every", str(training.evaluate_every), "0 or no such key",
             "Scores by round would leave the platforms without noise.",

@@ -12,6 +12,7 @@ from fedner.privacy.accountant import Spend, epsilon
 from fedner.privacy.events import GaussianRelease, from_json
 from fedner.privacy.ledger import read_spent
 from fedner.privacy.ledger_files import LINES, default_witness, read_checked
+from fedner.privacy.scores import NOISED
 from fedner.runs.folder import RunFolder
 from fedner.runs.privacy import LEDGER_NAME, ledger_folder, ledger_name
 from fedner.settings import Settings
@@ -28,6 +29,11 @@ LOCAL_NOTE = "Every platform added its own noise; the server need not be trusted
 SCORES_NOTE = (
     "Scores on the platforms' test parts are computed where the data are and are not covered by "
     "epsilon."
+)
+NOISED_SCORES_NOTE = (
+    "Scores by round are noised (multiplier {noise:g}, a unit's counts clipped at {clip:g}) and "
+    "every release of them is in epsilon. Scores at the end are computed where the data are and "
+    "are not."
 )
 FROZEN_NOTE = (
     "The private part was frozen while updates left and trained without noise afterwards: whoever "
@@ -82,19 +88,27 @@ def _platform_spent(
         events = _recorded(rounds, name)
         in_all = None
     spend = epsilon(merged(events), delta)
+    scores = [event for event in events if event.purpose == "statistics"]
+    steps = [event for event in events if event.purpose != "statistics"]
     return {
         **_stated(spend),
+        "steps": sum(event.steps for event in steps),
+        "score_releases": sum(event.steps for event in scores),
+        "score_noise": sorted({event.noise_multiplier for event in scores}),
+        "score_clip": sorted({event.clip for event in scores}),
         "in_all": in_all,
         "ledger": None if where is None else str(where),
-        "noise": sorted({event.noise_multiplier for event in events}),
-        "clip": sorted({event.clip for event in events}),
-        "sampling_probability": sorted({event.sampling_probability for event in events}),
+        "noise": sorted({event.noise_multiplier for event in steps}),
+        "clip": sorted({event.clip for event in steps}),
+        "sampling_probability": sorted({event.sampling_probability for event in steps}),
         "slices": len({event.slice for event in events if event.slice is not None}),
     }
 
 
 def _recorded(rounds: Iterable[Mapping[str, Any]], name: str) -> list[GaussianRelease]:
-    stated = (each["events"][name] for each in rounds if name in each.get("events", {}))
+    stated = [each["events"][name] for each in rounds if name in each.get("events", {})]
+    noised = (each.get("scores", {}).get(name, {}).get(NOISED) for each in rounds)
+    stated += [each["event"] for each in noised if each]
     read = (from_json(each) for each in stated if each)
     return [event for event in read if isinstance(event, GaussianRelease)]
 
@@ -163,4 +177,6 @@ def _notes(settings: Settings) -> list[str]:
         )
     if settings.training.controls:
         notes.append("The controls were trained without noise, for comparison.")
-    return [*notes, SCORES_NOTE]
+    if held.scores is None:
+        return [*notes, SCORES_NOTE]
+    return [*notes, NOISED_SCORES_NOTE.format(noise=held.scores.noise, clip=held.scores.clip)]

@@ -156,7 +156,9 @@ def run_settings(
     asked = settings.participation
     training = settings.training
     evaluate = epoch if training.evaluate_every is None else training.evaluate_every
-    if settings.privacy.enabled and not settings.privacy.simulation:
+    if settings.privacy.enabled and settings.privacy.scores is not None:
+        evaluate = settings.privacy.scores.every
+    elif settings.privacy.enabled and not settings.privacy.simulation:
         evaluate = 0  # scores by round would leave the platforms without noise
     noise = None if protection is None else protection.server
     # What the server noises is not to be told by which norms it refuses.

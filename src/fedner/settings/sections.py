@@ -116,6 +116,18 @@ class PrivateSettings(Section):
     schedule: Literal["constant", "linear"] = "constant"
 
 
+class NoisedScoreSettings(Section):
+    """Scores by round under differential privacy: after every so many rounds and after the last.
+
+    `clip` bounds the norm of a unit's counts (right, wrong and missed entities), `noise` is the
+    noise multiplier. Each release is charged to the platform's budget.
+    """
+
+    every: Positive
+    noise: Rate = 20.0
+    clip: Rate = 5.0
+
+
 class PrivacySettings(Section):
     """Differential privacy of what leaves each platform.
 
@@ -124,7 +136,7 @@ class PrivacySettings(Section):
     `budget` is the epsilon that a platform may ever spend over all runs; its ledger sees to it.
     `training.batch` counts units here, and so does `public_size`. A `simulation` draws sample and
     noise from a seed: for experiments, it protects nobody. `uncharged` declares uses of protected
-    data that epsilon does not cover, such as tuning on them.
+    data that epsilon does not cover, such as tuning on them. `scores` lets noised scores leave.
     """
 
     enabled: bool = False
@@ -143,6 +155,7 @@ class PrivacySettings(Section):
     simulation: bool = False
     noise_seed: Annotated[int, Field(ge=0, lt=2**63)] | None = None
     uncharged: tuple[str, ...] = ()
+    scores: NoisedScoreSettings | None = None
 
     @model_validator(mode="after")
     def _has_one_strength(self) -> "PrivacySettings":

@@ -7,6 +7,7 @@ from html import escape
 from importlib.resources import files
 from typing import Any
 
+from fedner.privacy.scores import NOISED
 from fedner.runs.report.charts import METHOD_ORDER, Gain, Point, gains, learning_curve, type_bars
 from fedner.runs.report.privacy import privacy_section
 
@@ -179,10 +180,12 @@ def _curves(found: Findings) -> str:
         }
         chart = learning_curve(name, points, references)
         panels.append(f'<div class="panel"><h3>{escape(name)}</h3>{chart}</div>')
+    is_noised = any(NOISED in scores for each in evaluated for scores in each["scores"].values())
+    noised = " These scores left the platforms with noise." if is_noised else ""
     return (
         "<h2>Learning curves</h2><p>Strict F1 on the test part after so many rounds; broken lines "
         "are the controls at their end. The run itself chose nothing by "
-        f'them.</p>{_legend(found.methods)}<div class="panels">{"".join(panels)}</div>'
+        f'them.{noised}</p>{_legend(found.methods)}<div class="panels">{"".join(panels)}</div>'
     )
 
 
