@@ -25,7 +25,7 @@ from fedner.runs.outcome import Outcome, outcome_of
 from fedner.runs.report.adapted_card import Joined, adapted_card
 from fedner.scoring import bootstrap_interval
 from fedner.settings import HASHED, NO_CONTEXT, PlatformSettings
-from fedner.training import TrainingSettings, TrainingState, hold_out, load, train
+from fedner.training import TrainingSettings, TrainingState, hold_out, load, train, trainable
 
 SHARED = "shared/"
 
@@ -101,7 +101,9 @@ def adapt(
     part = evaluation_part(federation, name, corpus)
     outcome = outcome_of(data, part.predictions(tagger), platform.split.by)
     _keep(run, federation, name, out, tagger, outcome, tune_shared=tune_shared)
-    sizes = [(weight.requires_grad, weight.numel()) for weight in tagger.parameters()]
+    named = {*federation.partition.shared, *federation.partition.private}
+    weights = [weight for key, weight in tagger.named_parameters() if key in named]
+    sizes = [(weight.requires_grad, weight.numel()) for weight in weights]
     adapted = Adapted(
         outcome,
         len(state.curve),
@@ -177,7 +179,7 @@ def _freeze(tagger: Tagger, federation: Federation) -> None:
             "this run shares everything: a new platform has no private part to train",
             "Add --tune-shared to train a copy of the shared weights.",
         )
-    for name, weight in tagger.named_parameters():
+    for name, weight in trainable(tagger).items():
         weight.requires_grad_(name not in shared)
 
 

@@ -1,12 +1,13 @@
 """From settings to a federation: embeddings, data, taggers, partition, platforms."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import torch
 
 from fedner.corpus.groups import Unit, groups_of
+from fedner.corpus.sentence import Sentence
 from fedner.errors import FednerError
 from fedner.federated.algorithms import FednerSettings, LocalTraining
 from fedner.federated.annotation import marginalised_losses
@@ -18,8 +19,11 @@ from fedner.federated.private_steps import PrivateSteps
 from fedner.federated.sampling import slice_indices
 from fedner.federated.sizes import rounds_per_epoch
 from fedner.models.embeddings.context import ContextFeatures, cached_features
+from fedner.models.embeddings.low_rank import Adapter
 from fedner.models.embeddings.opening import open_context_encoder
 from fedner.models.embeddings.origin import EmbeddingOrigin
+from fedner.models.embeddings.pieces import Pieces
+from fedner.models.embeddings.trained_encoder import PretrainedEncoder
 from fedner.models.embeddings.vectors_file import default_cache
 from fedner.models.embeddings.words import HashedWords, WordEmbedding, WordSource, WordVectors
 from fedner.models.features import EncodedCorpus, TagSpace, context_tensor, encode_corpus, select
@@ -48,8 +52,9 @@ class Federation:
         data: What each platform trains and tests on.
         partition: What is shared and what is private.
         spaces: The tags of each platform.
-        features: The cached context features of each platform; empty without context.
-        context: Where those come from, or None.
+        features: The cached context features of each platform; empty where there are none.
+        context: Where the context comes from, or None.
+        encoder: What taggers that train their encoder begin with, or None.
         device: Where platforms compute.
     """
 
@@ -61,6 +66,7 @@ class Federation:
     spaces: Mapping[str, TagSpace]
     features: Mapping[str, ContextFeatures] = field(default_factory=dict)
     context: EmbeddingOrigin | None = None
+    encoder: PretrainedEncoder | None = None
     device: str = "cpu"
 
     @property
@@ -105,9 +111,14 @@ def assemble(settings: Settings, say: Say | None = None) -> Federation:
     device = settings.engine.device
     if device == "auto":
         device = "cuda" if torch.cuda.is_available() else "cpu"
-    features, context = _context(settings, data, device, tell)
-    draft = Federation(settings, recipe, source, data, Partition((), ()), {}, features, context)
-    draft = replace(draft, device=device, spaces=_spaces(settings, data))
+    draft = Federation(settings, recipe, source, data, Partition((), ()), {}, device=device)
+    draft = replace(draft, spaces=_spaces(settings, data))
+    if recipe.trains_encoder:
+        encoder = PretrainedEncoder.open(settings.embeddings.context)
+        draft = replace(draft, encoder=encoder, context=encoder.origin)
+    else:
+        features, context = _context(settings, data, device, tell)
+        draft = replace(draft, features=features, context=context)
     names = trainable(new_tagger(draft, draft.names[0]))
     return replace(draft, partition=partition(names, settings.partition.shared))
 
@@ -115,12 +126,16 @@ def assemble(settings: Settings, say: Say | None = None) -> Federation:
 def sized_recipe(settings: Settings) -> Recipe:
     """Return the recipe with the sizes that the settings give."""
     given = settings.model.model_dump(exclude={"recipe", "scheme"}, exclude_none=True)
+    if "adapter" in given:
+        given["adapter"] = Adapter(**given["adapter"])
     return replace(recipe_named(settings.model.recipe), **given)
 
 
 def word_source(settings: Settings) -> WordSource:
-    """Open the word vectors, or make the hashed table."""
+    """Open the word vectors, or make the hashed table; recipes without words need one row."""
     held = settings.embeddings
+    if not recipe_named(settings.model.recipe).words:
+        return HashedWords(1, 1, "always")
     if held.words == HASHED:
         never = held.lowercase == "never"
         return HashedWords(held.buckets, held.dimension, "never" if never else "always")
@@ -181,6 +196,7 @@ def new_tagger(federation: Federation, name: str, space: TagSpace | None = None)
         0 if context is None else context.dimension,
         settings.seed,
         context_layers=1 if context is None else context.layers,
+        encoder=federation.encoder,
     )
     return tagger.to(federation.device)
 
@@ -196,13 +212,22 @@ def encoded(federation: Federation, name: str, space: TagSpace | None = None) ->
     """Return all sentences of a platform as tensors, with gold tags."""
     features = federation.features.get(name)
     context = None if features is None else context_tensor(features, federation.device)
+    sentences = federation.data[name].sentences
     return encode_corpus(
-        federation.data[name].sentences,
+        sentences,
         WordEmbedding(federation.source, trainable=federation.settings.embeddings.trained),
         space=federation.spaces[name] if space is None else space,
         context_TD=context,
+        pieces=pieces_of(federation, sentences),
         device=federation.device,
     )
+
+
+def pieces_of(federation: Federation, sentences: Sequence[Sentence]) -> Pieces | None:
+    """Return the pieces of sentences, where an encoder is trained."""
+    if federation.encoder is None:
+        return None
+    return federation.encoder.pieces([sentence.tokens for sentence in sentences])
 
 
 def evaluation_part(
@@ -217,8 +242,15 @@ def evaluation_part(
 def private_optimiser(settings: Settings) -> OptimiserSettings:
     """Return how private weights are stepped, at their first rate; the controls train so too."""
     held = settings.private
+    factors: tuple[tuple[str, float], ...] = ()
+    if held.encoder_rate is not None:
+        factors = (("embeddings.context", held.encoder_rate / held.rate),)
     return OptimiserSettings(
-        held.optimiser, held.rate, momentum=held.momentum, weight_decay=held.weight_decay
+        held.optimiser,
+        held.rate,
+        momentum=held.momentum,
+        weight_decay=held.weight_decay,
+        factors=factors,
     )
 
 
@@ -254,7 +286,8 @@ def build_platform(
     optimiser = private_optimiser(settings)
     if settings.private.schedule == "linear":
         steps = num_rounds(federation) * local_steps(federation, name)
-        optimiser = replace(optimiser, schedule="linear", decay_steps=steps)
+        warmup = settings.private.warmup
+        optimiser = replace(optimiser, schedule="linear", decay_steps=steps, warmup=warmup)
     local = LocalSettings(
         optimiser,
         settings.private.clip or None,

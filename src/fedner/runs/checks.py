@@ -22,10 +22,11 @@ from fedner.federated.algorithms import (
     algorithm_named,
 )
 from fedner.models.partition import CUTS
-from fedner.models.zoo import RECIPES, recipe_named
+from fedner.models.zoo import RECIPES, Recipe, recipe_named
 from fedner.runs.privacy_checks import privacy_problems
 from fedner.settings import (
     HASHED,
+    HUB,
     NO_CONTEXT,
     PlatformSettings,
     SettingProblem,
@@ -130,10 +131,10 @@ def _algorithm(settings: Settings) -> tuple[Algorithm | None, list[SettingProble
         )  # fmt: skip
         return None, [problem]
     kind = ALGORITHMS[chosen.name].settings
-    parameters, problems = record_from(kind, chosen.parameters, "algorithm.")
-    if problems:
-        return None, problems
     try:
+        parameters, problems = record_from(kind, chosen.parameters, "algorithm.")
+        if problems:
+            return None, problems
         return algorithm_named(chosen.name, parameters), []
     except FednerError as error:
         return None, [SettingProblem("algorithm", repr(chosen.parameters), error.message)]
@@ -153,17 +154,52 @@ def _model_problems(settings: Settings) -> Iterator[SettingProblem]:
             "embeddings.context",
             repr(embeddings.context),
             f"{'context weights' if wants else repr(NO_CONTEXT)} for recipe {model.recipe}",
-            "CNN-CLSTM-CRF is ELMoNER without context." if wants else "ELMoNER reads context.",
+            _context_remedy(recipe_named(model.recipe)),
         )
+    else:
+        yield from _encoder_problems(settings, recipe_named(model.recipe))
     if embeddings.words == HASHED and embeddings.lowercase == "fallback":
         yield SettingProblem("embeddings.lowercase", "'fallback'", "never or always, when hashed")
     for key, path, absent in (
         ("words", embeddings.words, HASHED),
         ("context", embeddings.context, NO_CONTEXT),
     ):
-        if path != absent and not Path(path).exists():
+        if path != absent and not path.startswith(HUB) and not Path(path).exists():
             remedy = _nearest_path(Path(path))
             yield SettingProblem(f"embeddings.{key}", path, f"a path, or {absent!r}", remedy)
+
+
+def _context_remedy(recipe: Recipe) -> str:
+    if recipe.trains_encoder:
+        return "Name the folder of a Hugging Face encoder."
+    if recipe.context:
+        return "CNN-CLSTM-CRF is ELMoNER without context."
+    return "ELMoNER reads context."
+
+
+def _encoder_problems(settings: Settings, recipe: Recipe) -> Iterator[SettingProblem]:
+    """Yield what does not fit a recipe that trains its encoder, or one that does not."""
+    model, embeddings, private = settings.model, settings.embeddings, settings.private
+    if not recipe.trains_encoder:
+        remedy = "Only the recipe transformer trains its encoder."
+        if model.adapter is not None:
+            yield SettingProblem("model.adapter", "a table", f"none for {recipe.name}", remedy)
+        if private.encoder_rate is not None:
+            found, expected = f"{private.encoder_rate:g}", f"no such key for {recipe.name}"
+            yield SettingProblem("private.encoder_rate", found, expected, remedy)
+        return
+    if not recipe.words and (embeddings.words != HASHED or embeddings.trained):
+        key = "words" if embeddings.words != HASHED else "trained"
+        found = repr(getattr(embeddings, key))
+        expected = f"no such key: {recipe.name} reads no word vectors"
+        yield SettingProblem(f"embeddings.{key}", found, expected)
+    folder = Path(embeddings.context)
+    is_there = folder.exists() and not embeddings.context.startswith(HUB)
+    if is_there and not (folder / "config.json").is_file():
+        yield SettingProblem(
+            "embeddings.context", str(folder), "the folder of a Hugging Face encoder",
+            "It has config.json, tokenizer.json and model.safetensors.",
+        )  # fmt: skip
 
 
 def _partition_problems(settings: Settings) -> Iterator[SettingProblem]:

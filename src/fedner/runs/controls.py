@@ -28,6 +28,7 @@ from fedner.runs.assembly import (
     encoded,
     new_tagger,
     num_rounds,
+    pieces_of,
     private_optimiser,
     rounds_in_epoch,
 )
@@ -269,6 +270,7 @@ def _joined(federation: Federation) -> tuple[EncodedCorpus, list[tuple[str, ...]
         WordEmbedding(federation.source, trainable=federation.settings.embeddings.trained),
         space=space_of(federation, names[0], POOLED),
         context_TD=context,
+        pieces=pieces_of(federation, sentences),
         device=federation.device,
     )
     return select(corpus, chosen), annotated

@@ -14,9 +14,15 @@ NEVER = (
     "the platform's list of words",
 )
 WORD_TABLE = "embeddings.words.weight"
+ENCODER = "embeddings.context.model."
 WORD_NOTE = (
     "The word table is trained and shared: the rows of its gradient that are not zero tell which "
     "words a batch had, up to hashing. Freeze it (embeddings.trained = false) or keep it private "
+    "where that must not be known."
+)
+PIECE_NOTE = (
+    "The encoder's table of pieces (sub-words) is trained and shared: the rows of an update that "
+    "are zero tell which pieces a platform's texts do not have. Train adapters (model.adapter) "
     "where that must not be known."
 )
 SIZE_NOTE = (
@@ -59,6 +65,9 @@ def _notes(federation: Federation) -> list[str]:
     notes = []
     if WORD_TABLE in federation.partition.shared and not federation.settings.privacy.enabled:
         notes.append(WORD_NOTE)
+    encoder = federation.encoder
+    if encoder is not None and ENCODER + encoder.piece_table in federation.partition.shared:
+        notes.append(PIECE_NOTE)
     sizes = federation.public_sizes
     exact = [name for name in federation.names if sizes[name] == federation.true_size(name)]
     if exact:

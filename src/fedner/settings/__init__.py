@@ -17,6 +17,7 @@ from fedner.settings.reading import (
 from fedner.settings.records import record_from
 from fedner.settings.sections import (
     HASHED,
+    HUB,
     NO_CONTEXT,
     SYNTHETIC,
     PlatformSettings,
@@ -26,6 +27,7 @@ from fedner.settings.sections import (
 
 __all__ = [
     "HASHED",
+    "HUB",
     "NO_CONTEXT",
     "SYNTHETIC",
     "PlatformSettings",

@@ -12,7 +12,7 @@ from pydantic_core import ErrorDetails
 
 from fedner.errors import FednerError
 from fedner.settings.problems import SettingProblem, SettingsError, nearest
-from fedner.settings.sections import HASHED, NO_CONTEXT, SYNTHETIC, Settings
+from fedner.settings.sections import HASHED, HUB, NO_CONTEXT, SYNTHETIC, Settings
 
 MOST_MENDINGS = 8
 
@@ -261,7 +261,11 @@ def resolved(settings: Settings, folder: Path) -> Settings:
     held = settings.embeddings
     paths = {"words": HASHED, "context": NO_CONTEXT, "cache": None}
     found = {key: getattr(held, key) for key in paths}
-    changes = {key: absolute(path) for key, path in found.items() if path != paths[key]}
+    changes = {
+        key: absolute(path)
+        for key, path in found.items()
+        if path != paths[key] and not str(path).startswith(HUB)
+    }
     platforms = []
     for platform in settings.platforms:
         data = platform.data if platform.synthetic is not None else absolute(platform.data)

@@ -17,6 +17,7 @@ from fedner.settings.problems import nearest
 
 HASHED = "hashed"
 NO_CONTEXT = "none"
+HUB = "hub:"
 SYNTHETIC = "synthetic:"
 
 Control = Literal["alone", "pooled"]
@@ -38,6 +39,14 @@ class Section(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
 
+class AdapterSettings(Section):
+    """Low-rank adapters: the encoder itself stays frozen at home, and only they travel."""
+
+    rank: Positive = 8
+    alpha: Rate = 16.0
+    targets: tuple[str, ...] = ("query", "value")
+
+
 class ModelSettings(Section):
     """Which tagger: a recipe of the zoo; what is left out is the recipe's own."""
 
@@ -48,14 +57,17 @@ class ModelSettings(Section):
     character_filters: Positive | None = None
     character_dimension: Positive | None = None
     dropout: Annotated[float, Field(ge=0, lt=1)] | None = None
+    adapter: AdapterSettings | None = None
     scheme: Literal["IO", "IOB1", "BIO", "BIOES", "BILOU"] = "BIO"
 
 
 class EmbeddingSettings(Section):
     """What a word becomes before the encoder sees it.
 
-    `words` is "hashed" or the path of word vectors, `context` is "none" or the path of Flair
-    weights; `cache` holds context features, readable by the owner alone.
+    `words` is "hashed" or the path of word vectors, `context` is "none" or the path of an encoder:
+    Flair weights, or the folder of an ELMo or a Hugging Face model ("hub:NAME" downloads one). It
+    is frozen, unless the recipe trains it. `cache` holds context features, readable by the owner
+    alone.
     """
 
     words: str = HASHED
@@ -105,7 +117,9 @@ class PrivateSettings(Section):
     """How each platform steps its private weights.
 
     `clip` bounds the norm of a step's whole gradient, shared and private together; 0 for no bound.
-    A linear schedule lets the rate fall to 0 at the end of the run.
+    A linear schedule lets the rate fall to 0 at the end of the run, after a `warmup` of that share
+    of it. `encoder_rate` is the rate of a trained encoder wherever a platform steps it itself:
+    alone, pooled, in the last stretch, or where it is private.
     """
 
     optimiser: Literal["adam", "sgd"] = "adam"
@@ -114,6 +128,14 @@ class PrivateSettings(Section):
     weight_decay: Annotated[float, Field(ge=0)] = 0.0
     clip: Annotated[float, Field(ge=0)] = 5.0
     schedule: Literal["constant", "linear"] = "constant"
+    warmup: Annotated[float, Field(ge=0, lt=1)] = 0.0
+    encoder_rate: Rate | None = None
+
+    @model_validator(mode="after")
+    def _warms_up_to_fall(self) -> "PrivateSettings":
+        if self.warmup and self.schedule != "linear":
+            raise PydanticCustomError("warmup", "a warm-up only with schedule = 'linear'")
+        return self
 
 
 class NoisedScoreSettings(Section):

@@ -10,6 +10,7 @@ from fedner.errors import FednerError
 from fedner.models.embeddings.elmo import ElmoEncoder
 from fedner.models.embeddings.flair import FlairEncoder
 from fedner.models.embeddings.transformer import TransformerEncoder
+from fedner.models.embeddings.transformer_files import HUB
 
 AnyEncoder = FlairEncoder | TransformerEncoder | ElmoEncoder
 
@@ -23,7 +24,7 @@ def open_context_encoder(
 
     Args:
         path: A Hugging Face folder (config.json), an ELMo folder (options and hdf5 weights), or
-            the archive of Flair weights (.npz, .npz.xz).
+            the archive of Flair weights (.npz, .npz.xz); "hub:NAME" downloads from the hub.
         device: Where to run.
         settings: What the encoder was opened with before, as its origin records it.
 
@@ -31,7 +32,7 @@ def open_context_encoder(
         FednerError: If there is nothing of the kind, or it cannot be opened.
     """
     held = dict(settings or {})
-    if (path / "config.json").is_file():
+    if (path / "config.json").is_file() or str(path).startswith(HUB):
         return TransformerEncoder.load(path, device, **held)
     if path.is_dir() and any(path.glob("*.hdf5")):
         return ElmoEncoder.load(path, device, **held)  # all layers: the tagger learns the mix

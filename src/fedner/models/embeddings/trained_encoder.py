@@ -31,6 +31,7 @@ from fedner.models.embeddings.transformer_files import (
     digest_of,
     folder_of,
     library,
+    plain_name,
     text_files,
 )
 from fedner.models.embeddings.transformer_loading import (
@@ -77,7 +78,8 @@ class PretrainedEncoder:
         """Open an encoder; its weights become float32, whatever the file holds.
 
         Args:
-            source: Its folder, or its name on the hub, looked up among the local downloads.
+            source: Its folder, or its name on the hub, looked up among the local downloads;
+                "hub:" before the name allows to download it.
             window: Pieces at a time, special ones included. None: what the encoder is made for.
             overlap: Pieces that windows share at least. None: a quarter of the window.
             online: Whether a name may be downloaded from the hub.
@@ -88,8 +90,7 @@ class PretrainedEncoder:
         """
         folder = folder_of(source, online=online)
         digest = digest_of(checked_files(folder))
-        name = folder.resolve().name if Path(source).is_dir() else str(source)
-        return _opened(folder, name, digest, window, overlap, has_weights=True)
+        return _opened(folder, plain_name(source), digest, window, overlap, has_weights=True)
 
     @classmethod
     def open_architecture(cls, folder: Path, origin: EmbeddingOrigin) -> "PretrainedEncoder":
@@ -111,6 +112,13 @@ class PretrainedEncoder:
     def dimension(self) -> int:
         """The hidden size of the encoder."""
         return self.origin.dimension
+
+    @property
+    def piece_table(self) -> str:
+        """The name of the table that pieces are looked up in; empty where there is none."""
+        lookup: Callable[[], nn.Module] | None = getattr(self._model, "get_input_embeddings", None)
+        weight = None if lookup is None else lookup().weight
+        return next((name for name, each in self._model.named_parameters() if each is weight), "")
 
     def text_files(self) -> list[Path]:
         """Return configuration and tokenizer: all that a wholly trained encoder needs of them."""

@@ -30,6 +30,7 @@ from fedner.models.embeddings.transformer_files import (
     digest_of,
     folder_of,
     library,
+    plain_name,
 )
 from fedner.models.embeddings.transformer_loading import (
     Reading,
@@ -110,7 +111,7 @@ class TransformerEncoder:
         reading = reading_of(model, config, wrapper, layers, window, overlap)
         origin = EmbeddingOrigin(
             "transformer",
-            folder.resolve().name if Path(source).is_dir() else str(source),
+            plain_name(source),
             digest_of(files),
             int(config.hidden_size),
             {

@@ -9,6 +9,8 @@ from types import ModuleType
 
 from fedner.errors import FednerError
 
+# What stands before a name that the user wants from the hub, as federation files write it.
+HUB = "hub:"
 WEIGHTS, INDEX = "model.safetensors", "model.safetensors.index.json"
 # All that an encoder reads from its folder beside the weights.
 TEXT_FILES = (
@@ -40,29 +42,42 @@ def library(name: str) -> ModuleType:
 def folder_of(source: Path | str, *, online: bool) -> Path:
     """Return the local folder of an encoder, downloading it only where asked to.
 
+    Args:
+        source: A folder; or a name on the hub, looked up among the downloads of this machine.
+        online: Whether the name may be downloaded. "hub:" before the name says so too.
+
     Raises:
         FednerError: If there is none.
     """
     if Path(source).is_dir():
         return Path(source)
+    name = plain_name(source)
+    online = online or name != str(source)
     hub = library("huggingface_hub")
     try:
         patterns = [*TEXT_FILES, "*.safetensors", INDEX]
         found: str = hub.snapshot_download(
-            str(source),
+            name,
             local_files_only=not online,
             allow_patterns=patterns,
             ignore_patterns=["*/*"],
         )
     except Exception as error:
         raise FednerError(
-            f"no folder {source}, and no encoder of that name "
+            f"no folder {name}, and no encoder of that name "
             + ("on the hub" if online else "among the downloads of this machine")
             + f": {type(error).__name__}",
             "Give the folder of an encoder (config.json, tokenizer.json, model.safetensors)"
             + ("." if online else ", or allow the download with online=True."),
         ) from error
     return Path(found)
+
+
+def plain_name(source: Path | str) -> str:
+    """Return what an encoder is called: a folder by its last part, a name on the hub by itself."""
+    if Path(source).is_dir():
+        return Path(source).resolve().name
+    return str(source).removeprefix(HUB)
 
 
 def checked_files(folder: Path) -> list[Path]:

@@ -92,11 +92,10 @@ def adapted_card(joined: Joined) -> str:
 
 
 def _summary(joined: Joined) -> str:
-    embeddings = joined.settings["embeddings"]
     rows = [
         ("recipe", code(joined.settings["model"]["recipe"])),
-        ("words", words_of(embeddings)),
-        ("context", context_of(embeddings)),
+        ("words", words_of(joined.settings)),
+        ("context", context_of(joined.settings)),
         ("epochs on its own texts", f"{joined.epochs:,}"),
         ("shared numbers kept", f"{joined.kept:,}"),
     ]

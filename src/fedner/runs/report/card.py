@@ -11,6 +11,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import PurePath
 from typing import Any
 
+from fedner.models.zoo import recipe_named
 from fedner.runs.report.card_words import (
     GAIN_WORDS,
     INTENDED,
@@ -68,8 +69,8 @@ def _summary(found: Findings) -> str:
     )
     rows = [
         ("recipe", code(settings["model"]["recipe"])),
-        ("words", words_of(settings["embeddings"])),
-        ("context", context_of(settings["embeddings"])),
+        ("words", words_of(settings)),
+        ("context", context_of(settings)),
         ("algorithm", code(settings["algorithm"]["name"])),
         ("what is shared", code(cut)),
         ("rounds", f"{len(found.rounds):,}"),
@@ -80,18 +81,26 @@ def _summary(found: Findings) -> str:
     return "\n\n".join(part for part in parts if part)
 
 
-def words_of(embeddings: Mapping[str, Any]) -> str:
+def words_of(settings: Mapping[str, Any]) -> str:
     """Return in words what a word becomes."""
+    embeddings = settings["embeddings"]
+    if not recipe_named(settings["model"]["recipe"]).words:
+        return "none"
     trained = "trained" if embeddings["trained"] else "frozen"
     if embeddings["words"] == HASHED:
         return f"{embeddings['buckets']:,} hashed buckets of {embeddings['dimension']}, {trained}"
     return f"vectors {code(PurePath(embeddings['words']).name)}, {trained}"
 
 
-def context_of(embeddings: Mapping[str, Any]) -> str:
-    """Return in words where context features come from."""
-    held = embeddings["context"]
-    return "none" if held == NO_CONTEXT else f"{code(PurePath(held).name)}, frozen"
+def context_of(settings: Mapping[str, Any]) -> str:
+    """Return in words where context comes from, and whether it is trained."""
+    held, adapter = settings["embeddings"]["context"], settings["model"].get("adapter")
+    if held == NO_CONTEXT:
+        return "none"
+    how = "trained whole" if recipe_named(settings["model"]["recipe"]).trains_encoder else "frozen"
+    if adapter is not None:
+        how = f"frozen, with trained adapters of rank {adapter['rank']}"
+    return f"{code(PurePath(held).name)}, {how}"
 
 
 def _data(found: Findings) -> str:

@@ -1,0 +1,283 @@
+"""Federations that train an encoder: what travels, resuming, the same doors as every recipe."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from fedner.errors import FednerError
+from fedner.federated.checkpoints import read_state
+from fedner.inference.predict import Predictor
+from fedner.models.checkpoint import load_tagger
+from fedner.models.embeddings.trained_encoder import PretrainedEncoder
+from fedner.runs.adaptation import adapt
+from fedner.runs.assembly import (
+    assemble,
+    build_platform,
+    encoded,
+    evaluation_part,
+    private_optimiser,
+    sized_recipe,
+)
+from fedner.runs.folder import SCORES, WHAT_LEFT, RunFolder, tagger_folder
+from fedner.runs.report.card import context_of, words_of
+from fedner.runs.taggers import stored_tagger
+from fedner.runs.training import Progress, train_run
+from fedner.settings import HUB, PlatformSettings, Settings
+from tiny_bert import save_tiny_bert
+
+Make = Callable[..., Settings]
+NAMES = ("case-reports", "forum-posts", "social-posts")
+ADAPTER = "model.adapter={rank=2,alpha=4.0}"
+
+
+@pytest.fixture(scope="session")
+def made(tiny: Make, tiny_bert: Path) -> Make:
+    """Return a maker of settings whose recipe trains the tiny encoder."""
+
+    def make(*assignments: str) -> Settings:
+        return tiny(
+            "model={recipe='transformer'}",
+            f"embeddings={{context='{tiny_bert}'}}",
+            "partition.shared='encoder'",
+            "private.encoder_rate=0.002",
+            *assignments,
+        )
+
+    return make
+
+
+@pytest.fixture(scope="session")
+def runs(made: Make, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    """A finished run that trains the whole encoder, and one that trains adapters."""
+    folder = tmp_path_factory.mktemp("encoders")
+    controls = 'training.controls=["alone","pooled"]'
+    lengths = ("training.control_epochs=1", "training.patience=1", "training.finish_epochs=1")
+    train_run(made("training.rounds=4", controls, *lengths), folder / "whole")
+    train_run(made("training.rounds=4", ADAPTER), folder / "adapted")
+    return {"whole": folder / "whole", "adapted": folder / "adapted"}
+
+
+def left(run: Path) -> Any:
+    return RunFolder(run).read(WHAT_LEFT)
+
+
+def test_the_whole_encoder_travels_or_adapters_alone(
+    runs: dict[str, Path], tiny_bert: Path
+) -> None:
+    encoder = PretrainedEncoder.open(tiny_bert)
+    whole = sum(each.numel() for each in encoder.copy_of_model().parameters() if each.requires_grad)
+    adapters = 2 * 2 * (2 * 16 + 16 * 2)
+    for kind, numbers in (("whole", whole), ("adapted", adapters)):
+        for platform in left(runs[kind])["platforms"].values():
+            assert platform["numbers_per_update"] == numbers
+            assert platform["bytes"] == platform["bytes_received"] == 4 * 4 * numbers
+            names = [each["name"] for each in platform["tensors"]]
+            inner = "model" if kind == "whole" else "adapters"
+            assert all(name.startswith(f"embeddings.context.{inner}.") for name in names)
+            stayed = {each["name"].split(".")[0] for each in platform["stayed"]}
+            assert stayed == {"emissions", "decoder"}
+    assert adapters < whole / 20
+
+
+def test_what_updates_tell_is_noted(runs: dict[str, Path]) -> None:
+    assert any("pieces" in note for note in left(runs["whole"])["notes"])
+    assert not any("pieces" in note for note in left(runs["adapted"])["notes"])
+
+
+def test_neither_private_nor_frozen_weights_are_in_the_servers_state(
+    runs: dict[str, Path],
+) -> None:
+    tensors, _ = read_state(runs["adapted"] / "server", 4)
+    shared = [name for name in tensors if name.startswith("shared/")]
+    assert len(shared) == 2 * 2 * 2
+    assert not any("emissions" in name or "decoder" in name for name in tensors)
+    held = sum(tensor.numel() for tensor in tensors.values())
+    assert held < 4 * 2 * 2 * (2 * 16 + 16 * 2), "adapters and their moments, no encoder"
+
+
+def test_every_method_is_scored_and_kept(runs: dict[str, Path]) -> None:
+    scores = RunFolder(runs["whole"]).read(SCORES)["platforms"]
+    assert all(set(scores[name]["methods"]) == {"alone", "federated", "pooled"} for name in NAMES)
+    shared = []
+    for name in NAMES:
+        loaded = load_tagger(tagger_folder(runs["adapted"], name))
+        shared.append(loaded.tagger.embeddings.state_dict())
+        assert (tagger_folder(runs["adapted"], name) / "model.safetensors").stat().st_size < 20_000
+    assert all(torch.equal(shared[0][key], shared[1][key]) for key in shared[0])
+    assert any(tensor.any() for key, tensor in shared[0].items() if key.endswith(".up"))
+
+
+@pytest.mark.parametrize("kind", ["whole", "adapted"])
+def test_a_kept_tagger_predicts_as_it_was_scored(runs: dict[str, Path], kind: str) -> None:
+    run, name = RunFolder(runs[kind]), "forum-posts"
+    federation = assemble(run.settings())
+    kept, _ = stored_tagger(federation, run, name, "federated")
+    predictor = Predictor.load(run.tagger(name))
+    with torch.no_grad():
+        for tagger in (kept, predictor.model.tagger):
+            tagger.emissions.bias[1:] += 2.5  # so little trained, it would find nothing
+    part = evaluation_part(federation, name, encoded(federation, name))
+    scored = part.predictions(kept)
+    found = predictor.predict_sentences(federation.data[name].test_sentences)
+    assert [[entity for entity, _ in each] for each in found] == scored
+    assert 5 < sum(map(len, scored)) < sum(len(each.tokens) for each in part.sentences)
+
+
+@pytest.mark.parametrize("tune_shared", [False, True])
+def test_a_platform_joins_later(runs: dict[str, Path], tmp_path: Path, tune_shared: bool) -> None:
+    new = PlatformSettings.model_validate(
+        {
+            "name": "new",
+            "data": "synthetic:case-reports",
+            "num_sentences": 30,
+            "split": {"test": 0.3},
+        }
+    )
+    for kind in ("whole", "adapted"):
+        joined = adapt(
+            RunFolder(runs[kind]), new, tmp_path / kind, tune_shared=tune_shared, epochs=1
+        )
+        before, _ = read_state(runs[kind] / "server", 4)
+        after = dict(load_tagger(tmp_path / kind).tagger.named_parameters())
+        shared = {
+            k.removeprefix("shared/"): t for k, t in before.items() if k.startswith("shared/")
+        }
+        kept = [torch.equal(after[name], tensor) for name, tensor in shared.items()]
+        assert all(kept) is not tune_shared
+        numbers = sum(tensor.numel() for tensor in shared.values())
+        assert joined.kept == (0 if tune_shared else numbers)
+
+
+def final_weights(folder: Path, rounds: int) -> dict[str, torch.Tensor]:
+    shared, _ = read_state(folder / "server", rounds)
+    held = {f"server/{name}": tensor for name, tensor in shared.items()}
+    for platform in sorted((folder / "platforms").iterdir()):
+        tensors, _ = read_state(platform, rounds)
+        held |= {f"{platform.name}/{name}": tensor for name, tensor in tensors.items()}
+    return held
+
+
+@pytest.mark.parametrize("more", [(), (ADAPTER,)], ids=["whole", "adapted"])
+def test_a_run_that_was_interrupted_goes_on_to_the_same_weights(
+    made: Make, tmp_path: Path, more: tuple[str, ...]
+) -> None:
+    schedule = 'algorithm.server={rate=0.01,schedule="linear",warmup=0.3}'
+    settings = made(schedule, "training.evaluate_every=0", *more)
+    train_run(settings, tmp_path / "whole")
+
+    class StopError(Exception):
+        pass
+
+    def stop(record: Any) -> None:
+        if record.round == 3:
+            raise StopError
+
+    with pytest.raises(StopError):
+        train_run(settings, tmp_path / "parts", progress=Progress(round=stop))
+    train_run(settings, tmp_path / "parts", resume=True)
+    whole, parts = (final_weights(tmp_path / name, 6) for name in ("whole", "parts"))
+    assert whole.keys() == parts.keys()
+    assert all(torch.equal(whole[name], parts[name]) for name in whole)
+
+
+def test_workers_give_the_same_bits(made: Make, tmp_path: Path) -> None:
+    for more in ((), (ADAPTER,)):
+        rounds = ("training.rounds=2", "training.evaluate_every=0")
+        train_run(made(*rounds, *more), tmp_path / f"serial{len(more)}")
+        train_run(made(*rounds, "engine.workers=2", *more), tmp_path / f"workers{len(more)}")
+        serial, workers = (
+            final_weights(tmp_path / f"{name}{len(more)}", 2) for name in ("serial", "workers")
+        )
+        assert all(torch.equal(serial[name], workers[name]) for name in serial)
+
+
+def test_updates_of_an_encoder_hold_shared_weights_alone(made: Make) -> None:
+    for more in ((), (ADAPTER,)):
+        federation = assemble(made(*more))
+        platform = build_platform(federation, "case-reports")
+        assert set(platform.shared()) == set(federation.partition.shared)
+        assert not any(
+            name.startswith(("emissions", "decoder")) for name in federation.partition.shared
+        )
+        if more:
+            assert all(".adapters." in name for name in federation.partition.shared)
+
+
+@pytest.mark.parametrize("more", [(), (ADAPTER,)], ids=["whole", "adapted"])
+@pytest.mark.parametrize("unit", ["sentence", "platform"])
+def test_differential_privacy_is_refused_with_the_reason(
+    made: Make, unit: str, more: tuple[str, ...]
+) -> None:
+    privacy = f"privacy={{enabled=true,noise=1.0,simulation=true,unit='{unit}'}}"
+    with pytest.raises(FednerError, match="stays frozen under differential privacy") as caught:
+        made(privacy, *more)
+    assert "model.recipe" in str(caught.value)
+    assert ("adapters" if more else "whole") in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("assignments", "expected"),
+    [
+        (("embeddings={}",), "Name the folder of a Hugging Face encoder"),
+        (("embeddings.trained=true",), "reads no word vectors"),
+        (("model.recipe='LSTM-CRF'", "embeddings={}", ADAPTER), "Only the recipe transformer"),
+        (("private.warmup=0.1",), "a warm-up only with"),
+        (("algorithm.server={warmup=0.1}",), "warmup 0.1 with a constant schedule"),
+        (("model.adapter={rank=0}",), "model.adapter.rank"),
+        (("model.adapter={size=3}",), "model.adapter.size"),
+    ],
+)
+def test_what_does_not_fit_is_told(made: Make, assignments: tuple[str, ...], expected: str) -> None:
+    with pytest.raises(FednerError) as caught:
+        made(*assignments)
+    assert expected in str(caught.value)
+
+
+def test_context_must_be_a_hugging_face_folder(made: Make, tmp_path: Path) -> None:
+    with pytest.raises(FednerError, match="the folder of a Hugging Face encoder"):
+        made(f"embeddings.context='{tmp_path}'")
+
+
+def test_settings_reach_recipe_and_optimiser(made: Make) -> None:
+    settings = made("model.decoder='softmax'", "model.adapter={targets=['key']}")
+    recipe = sized_recipe(settings)
+    assert recipe.decoder == "softmax"
+    assert recipe.adapter is not None
+    assert (recipe.adapter.rank, recipe.adapter.targets) == (8, ("key",))
+    assert recipe.composition == "adapted encoder -> softmax"
+    optimiser = private_optimiser(settings)
+    assert optimiser.factor_of("embeddings.context.model.x") * optimiser.rate == pytest.approx(2e-3)
+    assert optimiser.factor_of("emissions.weight") == 1.0
+
+
+def test_the_model_card_says_how_the_encoder_is_used(made: Make) -> None:
+    whole, adapted = (made(*more).model_dump() for more in ((), (ADAPTER,)))
+    assert words_of(whole) == "none"
+    assert context_of(whole) == "`tiny-bert`, trained whole"
+    assert context_of(adapted) == "`tiny-bert`, frozen, with trained adapters of rank 2"
+
+
+def test_a_name_on_the_hub_is_downloaded_only_where_hub_says_so(
+    made: Make, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    import huggingface_hub
+
+    asked = []
+
+    def download(name: str, *, local_files_only: bool, **_: Any) -> str:
+        asked.append((name, local_files_only))
+        return str(save_tiny_bert(tmp_path / "downloaded"))
+
+    monkeypatch.setattr(huggingface_hub, "snapshot_download", download)
+    settings = made(f"embeddings.context='{HUB}owner/tiny'")
+    federation = assemble(settings)
+    assert federation.context is not None
+    assert federation.context.name == "owner/tiny"
+    assert asked == [("owner/tiny", False)]
+    PretrainedEncoder.open("owner/tiny")
+    assert asked[-1] == ("owner/tiny", True)
+    with pytest.raises(FednerError, match=r"embeddings\.context"):
+        made("embeddings.context='owner/tiny'")
