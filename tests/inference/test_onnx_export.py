@@ -19,7 +19,6 @@ from fedner.inference.onnx_export import export_onnx
 from fedner.inference.onnx_tagger import OnnxTagger
 from fedner.inference.predict import Predictor
 from fedner.models.checkpoint import LoadedTagger, load_tagger, save_tagger
-from fedner.models.embeddings.elmo import ScalarMix
 from fedner.models.embeddings.origin import EmbeddingOrigin
 from fedner.models.embeddings.words import HashedWords, WordEmbedding, WordSource, WordVectors
 from fedner.models.features import TagSpace
@@ -35,9 +34,10 @@ SENTENCES = (
     Sentence.of(["B12"]),
     Sentence.of(["fever", "McDonald"] * 60),
 )
+ROOT = Path(__file__).resolve().parents[2]
 CONTEXT = 5
 CARD = "tagger.json"
-EXPORTED = [name for name, recipe in RECIPES.items() if not getattr(recipe, "trains_encoder", 0)]
+EXPORTED = [name for name, recipe in RECIPES.items() if not recipe.trains_encoder]
 
 
 class LettersInContext:
@@ -61,14 +61,20 @@ class LettersInContext:
 
 
 def lively(
-    name: str, source: WordSource | None = None, *, trainable: bool = False, scheme: str = "BIOES"
+    name: str,
+    source: WordSource | None = None,
+    *,
+    trainable: bool = False,
+    scheme: str = "BIOES",
+    context_layers: int = 1,
 ) -> LoadedTagger:
     """Return a small tagger whose random weights are large enough to find something."""
     torch.set_num_threads(1)
     recipe = resized(RECIPES[name], hidden=7, filters=6, character_filters=5)
     words = WordEmbedding(source or HashedWords(300, 8), trainable=trainable)
     space = TagSpace.of(CORPUS.labels, scheme)
-    tagger = build_tagger(recipe, words, space, CONTEXT if recipe.context else 0, seed=4)
+    dimension = CONTEXT if recipe.context else 0
+    tagger = build_tagger(recipe, words, space, dimension, 4, context_layers=context_layers)
     generator = torch.Generator().manual_seed(6)
     with torch.no_grad():
         for weight in tagger.parameters():
@@ -234,6 +240,25 @@ def test_the_command_exports_and_nothing_needs_torch_then(saved: Path, tmp_path:
     assert OnnxTagger.load(folder).facts == {"platform": "reports"}
 
 
+def test_the_snippet_of_the_docs_runs_and_stands_in_them(saved: Path, tmp_path: Path) -> None:
+    snippet = ROOT / "docs" / "snippets" / "onnx_tagger.py"
+    export_onnx(load_tagger(saved), tmp_path / "export")
+    text = TEXTS[-1]
+    done = subprocess.run(
+        [sys.executable, str(snippet), str(tmp_path / "export"), text],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert done.stdout.splitlines() == [
+        f"{m.start}-{m.end} {m.label} {m.text} {m.confidence:.2f}"
+        for m in Predictor.load(saved).predict(text)
+    ]
+    assert done.stdout
+    body = snippet.read_text().split('"""\n\n', 1)[1]
+    assert body in (ROOT / "docs" / "predict.md").read_text()
+
+
 def test_people_see_what_was_written(saved: Path, tmp_path: Path) -> None:
     result = CliRunner().invoke(app, ["export", str(saved), "--to", str(tmp_path / "export")])
     assert result.exit_code == 0, result.output
@@ -333,10 +358,16 @@ def test_context_features_come_from_the_right_encoder(tmp_path: Path) -> None:
         OnnxTagger.load(tmp_path / "bare", context=LettersInContext())
 
 
+def test_layers_are_mixed_as_the_tagger_learnt_to(tmp_path: Path) -> None:
+    model = lively("PRIVATE-BI-LSTM-CRF", context_layers=CONTEXT)
+    assert model.tagger.embeddings.mix is not None
+    same_predictions(model, exported(model, tmp_path / "export"))
+
+
 def test_what_has_no_graph_is_refused_by_name(tmp_path: Path) -> None:
     model = lively("ELMoNER")
-    model.tagger.embeddings.context = ScalarMix(5)
-    with pytest.raises(FednerError, match=r"embeddings\.context \(ScalarMix\)"):
+    model.tagger.embeddings.context = torch.nn.Linear(CONTEXT, CONTEXT)
+    with pytest.raises(FednerError, match=r"embeddings\.context \(Linear\)"):
         export_onnx(model, tmp_path / "export")
     assert not (tmp_path / "export").exists()
 

@@ -1,6 +1,7 @@
 """fedner in a spaCy pipeline: what `fedner predict` finds, as people use spaCy."""
 
 import pickle
+import runpy
 import shutil
 import subprocess
 import sys
@@ -24,6 +25,7 @@ from fedner.optimisers import OptimiserSettings
 from fedner.runs import spacy_component
 from fedner.training import TrainingSettings, train
 
+ROOT = Path(__file__).resolve().parents[2]
 CORPUS = generate("case-reports", 40, seed=3)
 TEXTS = [
     *(document.text for document in CORPUS.documents),
@@ -97,6 +99,22 @@ def test_pipe_gives_what_one_by_one_gives_in_order(model: Path) -> None:
         assert [doc.text for doc in docs] == TEXTS
         assert [places(doc) for doc in docs] == expected
     assert any(expected)
+
+
+def test_the_snippet_of_the_docs_runs_and_stands_in_them(
+    model: Path, predictor: Predictor, monkeypatch: pytest.MonkeyPatch, capsys
+) -> None:
+    snippet = ROOT / "docs" / "snippets" / "spacy_pipeline.py"
+    text = max(CORPUS.documents, key=lambda each: len(each.spans)).text
+    monkeypatch.setattr(sys, "argv", [str(snippet), str(model), text])
+    runpy.run_path(str(snippet))
+    *lines, last = capsys.readouterr().out.splitlines()
+    doc = pipeline(model)(text)
+    assert lines == [f"{s.start_char}-{s.end_char} {s.label_} {s.text}" for s in doc.ents]
+    assert len(lines) > 1
+    assert last.count(",") + 1 == len(predictor.predict(text))
+    body = snippet.read_text().split('"""\n\n', 1)[1]
+    assert body in (ROOT / "docs" / "predict.md").read_text()
 
 
 def test_pipe_streams(model: Path) -> None:

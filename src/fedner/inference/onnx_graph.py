@@ -31,6 +31,7 @@ from fedner.corpus.readers.extras import required
 from fedner.errors import FednerError
 from fedner.models.crf import CRF
 from fedner.models.embeddings.characters import CharacterCNN
+from fedner.models.embeddings.scalar_mix import ScalarMix
 from fedner.models.embeddings.shapes import FEATURES, WordShapes
 from fedner.models.embeddings.words import WordEmbedding
 from fedner.models.encoders import BiLSTM, Dropout, WordCNN
@@ -50,6 +51,7 @@ _PARTS: Mapping[str, tuple[type[nn.Module], ...]] = {
     "embeddings.words": (WordEmbedding,),
     "embeddings.characters": (CharacterCNN,),
     "embeddings.shapes": (WordShapes,),
+    "embeddings.mix": (ScalarMix,),
     "embeddings.dropout": (Dropout,),
     "word_cnn": (WordCNN,),
     "bilstm": (BiLSTM,),
@@ -129,6 +131,8 @@ def _check_parts(tagger: Tagger) -> None:
         for name, module in modules.items()
         if type(module) not in _PARTS.get(name, ())
     ]
+    if not (unknown or tagger.embeddings.reads_words):
+        unknown = ["embeddings without word vectors"]
     if unknown:
         raise FednerError(
             f"the tagger cannot be exported as ONNX: no graph is known for {', '.join(unknown)}",
@@ -145,11 +149,21 @@ def _embeddings(graph: _Graph, embeddings: Embeddings) -> str:
     if embeddings.shapes is not None:
         distinct.append(_shapes(graph, embeddings.shapes))
     parts = [graph.op("Gather", _joined(graph, distinct, 1), "places", axis=0)]
-    if embeddings.context_dimension:
+    if embeddings.mix is not None:
+        parts.append(_mix(graph, embeddings.mix))
+    elif embeddings.context_dimension:
         parts.append("context")
     # Chosen, not multiplied: what a caller left behind an end may be infinite.
     zero = graph.constant(np.zeros((), np.float32))
     return graph.op("Where", _mask(graph), _joined(graph, parts, 2), zero)
+
+
+def _mix(graph: _Graph, mix: ScalarMix) -> str:
+    """Write the learnt mean of context features that are layers side by side (B, L, D)."""
+    layers_BLND = graph.op("Reshape", "context", graph.constant([0, 0, mix.num_layers, -1]))
+    shares_N1 = graph.constant(_array(mix.shares())[:, None])
+    weighted_BLND = graph.op("Mul", layers_BLND, shares_N1)
+    return graph.op("ReduceSum", weighted_BLND, graph.constant([2]), keepdims=0)
 
 
 def _mask(graph: _Graph) -> str:

@@ -178,23 +178,30 @@ def _copy_tagger(folder: Path, target: Path, vectors: Path | None, context: Path
     if target.resolve() == folder.resolve():
         return
     record = json.loads((folder / CARD).read_bytes())["context"]
-    if record is not None and not (folder / CONTEXT).is_dir():
-        context = context or Path(record["path"])
+    if context is None and record is not None and not (folder / CONTEXT).is_dir():
+        context = Path(record["path"]) if record["path"] else None
     try:
         target.mkdir(parents=True, exist_ok=True)
         (target / CARD).unlink(missing_ok=True)
         shutil.copytree(folder, target, ignore=shutil.ignore_patterns(CARD), dirs_exist_ok=True)
         if vectors is not None:
-            shutil.copytree(vectors, target / VECTORS, dirs_exist_ok=True)
+            _copy(vectors, target / VECTORS)
         if context is not None:
-            (target / CONTEXT).mkdir(exist_ok=True)
-            copy = shutil.copytree if context.is_dir() else shutil.copy2
-            copy(context, target / CONTEXT / context.name)
+            _copy(context, target / CONTEXT / context.name)
         shutil.copy2(folder / CARD, target / CARD)
     except OSError as error:
         raise FednerError(
             f"cannot copy {folder} to {target}: {error.strerror or error}", "Choose another folder."
         ) from error
+
+
+def _copy(source: Path, target: Path) -> None:
+    """Copy a file or a folder, unless it is where it shall be."""
+    target.parent.mkdir(exist_ok=True)
+    if source.is_dir():
+        shutil.copytree(source, target, dirs_exist_ok=True)
+    else:
+        shutil.copy2(source, target)
 
 
 def _work_alone() -> None:
