@@ -1,0 +1,93 @@
+"""Whole runs with a tiny ELMo: its mix is trained, travels as shared, is noised, saved, resumed."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+import torch
+
+from fedner.federated.record import RoundRecord
+from fedner.inference.predict import Predictor
+from fedner.models.checkpoint import load_tagger
+from fedner.models.embeddings.scalar_mix import ScalarMix
+from fedner.runs.folder import WHAT_LEFT, RunFolder, tagger_folder
+from fedner.runs.training import Progress, train_run
+from fedner.settings import Settings
+from tiny_elmo import OPTIONS, random_weights, save
+
+Make = Callable[..., Settings]
+NAMES = ("case-reports", "forum-posts", "social-posts")
+MIX = {"embeddings.mix.weights", "embeddings.mix.factor"}
+PRIVATE = (
+    "privacy.enabled=true",
+    "privacy.simulation=true",
+    "privacy.noise=1.0",
+    *(f"platforms.{number}.public_size=30" for number in range(3)),
+)
+
+
+class StopError(Exception):
+    """A run is stopped on purpose."""
+
+
+@pytest.fixture(scope="module")
+def elmo(tmp_path_factory: pytest.TempPathFactory) -> tuple[str, ...]:
+    """Assignments for a run with a tiny ELMo in the context slot."""
+    h5py = pytest.importorskip("h5py", reason="needs the extra elmo")
+    folder = tmp_path_factory.mktemp("elmo")
+    save(h5py, folder / "elmo", OPTIONS, random_weights())
+    given = (f"embeddings.context={folder / 'elmo'}", f"embeddings.cache={folder / 'cache'}")
+    return ("model.recipe=ELMoNER", "training.rounds=3", *given)
+
+
+def mixes(folder: Path) -> list[ScalarMix]:
+    held = [load_tagger(tagger_folder(folder, name)).tagger.embeddings.mix for name in NAMES]
+    return [mix for mix in held if mix is not None]
+
+
+def names_in(folder: Path, part: str) -> set[str]:
+    left = RunFolder(folder).read(WHAT_LEFT)["platforms"]["case-reports"]
+    return {tensor["name"] for tensor in left[part]}
+
+
+@pytest.mark.parametrize("privacy", [(), PRIVATE], ids=["clear", "private"])
+def test_the_mix_is_trained_and_shared(
+    tiny: Make, elmo: tuple[str, ...], tmp_path: Path, privacy: tuple[str, ...]
+) -> None:
+    train_run(tiny(*elmo, *privacy), tmp_path / "run")
+    assert names_in(tmp_path / "run", "tensors") >= MIX
+    first, *others = mixes(tmp_path / "run")
+    assert len(others) == 2
+    assert len(set(first.weights.tolist())) == 3, "it began with three equal weights"
+    assert first.factor.item() != 1.0
+    for other in others:
+        assert torch.equal(first.weights, other.weights)
+        assert torch.equal(first.factor, other.factor)
+    predictor = Predictor.load(tagger_folder(tmp_path / "run", "forum-posts"))
+    predictor.predict("I had a rash after two days.")
+
+
+def test_a_cut_without_embeddings_keeps_it_at_home(
+    tiny: Make, elmo: tuple[str, ...], tmp_path: Path
+) -> None:
+    train_run(tiny(*elmo, 'partition.shared=["word_cnn"]'), tmp_path / "run")
+    assert names_in(tmp_path / "run", "stayed") >= MIX
+    first, second, _ = mixes(tmp_path / "run")
+    assert not torch.equal(first.weights, second.weights)
+
+
+def test_resumed_equals_uninterrupted(tiny: Make, elmo: tuple[str, ...], tmp_path: Path) -> None:
+    settings = tiny(*elmo)
+    train_run(settings, tmp_path / "whole")
+
+    def stop(record: RoundRecord) -> None:
+        if record.round == 2:
+            raise StopError
+
+    with pytest.raises(StopError):
+        train_run(settings, tmp_path / "parts", progress=Progress(round=stop))
+    train_run(settings, tmp_path / "parts", resume=True)
+    for whole, part in zip(mixes(tmp_path / "whole"), mixes(tmp_path / "parts"), strict=True):
+        assert torch.equal(whole.weights, part.weights)
+    cards = [(tmp_path / name / "MODEL_CARD.md").read_bytes() for name in ("whole", "parts")]
+    assert cards[0] == cards[1]
