@@ -372,6 +372,34 @@ def test_what_has_no_graph_is_refused_by_name(tmp_path: Path) -> None:
     assert not (tmp_path / "export").exists()
 
 
+def test_a_trained_encoder_is_refused(tiny_bert: Path, tmp_path: Path) -> None:
+    from fedner.models.embeddings.trained_encoder import PretrainedEncoder
+
+    encoder, recipe = PretrainedEncoder.open(tiny_bert), RECIPES["transformer"]
+    words, space = WordEmbedding(HashedWords(1, 1)), TagSpace.of(CORPUS.labels, "BIO")
+    tagger = build_tagger(recipe, words, space, encoder.dimension, encoder=encoder)
+    save_tagger(tmp_path / "tagger", tagger, recipe, space, context=encoder.origin)
+    command = ["export", str(tmp_path / "tagger"), "--to", str(tmp_path / "export")]
+    result = CliRunner().invoke(app, command)
+    assert isinstance(result.exception, FednerError)
+    assert "embeddings.context (TrainedEncoder)" in result.exception.message
+    assert "trained context encoders cannot" in result.exception.hint
+    assert not (tmp_path / "export").exists()
+
+
+@pytest.mark.data
+def test_real_vectors_whose_words_share_rows(
+    data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    source = WordVectors.open(data / "spacy-en-vectors-300d", unknown="hash-bucket")
+    model = lively("CNN-CLSTM-CRF", source)
+    tagger = exported(model, tmp_path / "export")
+    asked = sorted({word for sentence in SENTENCES for word in sentence.tokens})
+    assert np.array_equal(tagger.words.rows(asked), source.rows(asked))
+    same_predictions(model, tagger)
+
+
 @pytest.mark.parametrize("package", ["onnx", "onnxruntime"])
 def test_a_missing_package_is_named(
     package: str, saved: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

@@ -12,12 +12,15 @@ import spacy
 import torch
 from spacy.language import Language
 from spacy.tokens import Doc, Span
+from typer.testing import CliRunner
 
+from fedner.cli.app import app
 from fedner.corpus.prepare import prepare
 from fedner.corpus.synthetic import generate
 from fedner.errors import FednerError
 from fedner.inference.predict import Predictor
-from fedner.models.checkpoint import save_tagger
+from fedner.models.checkpoint import EmbeddingPaths, save_tagger
+from fedner.models.embeddings.opening import open_context_encoder
 from fedner.models.embeddings.words import HashedWords, WordEmbedding, WordVectors
 from fedner.models.features import TagSpace, encode_corpus
 from fedner.models.zoo import RECIPES, build_tagger, resized
@@ -210,6 +213,27 @@ def test_a_saved_pipeline_stands_alone(
     assert [places(doc) for doc in spacy.load(tmp_path / "third").pipe(TEXTS)] == expected
 
 
+def test_a_saved_pipeline_takes_its_context_encoder_along(tiny_bert: Path, tmp_path: Path) -> None:
+    weights = shutil.copytree(tiny_bert, tmp_path / "encoder")
+    encoder = open_context_encoder(weights)
+    recipe = resized(RECIPES["ELMoNER"], hidden=6, filters=6, character_filters=6)
+    space = TagSpace.of(CORPUS.labels, "BIO")
+    words = WordEmbedding(HashedWords(50, 4))
+    tagger = build_tagger(recipe, words, space, encoder.dimension, seed=3)
+    for weight in tagger.parameters():
+        torch.nn.init.normal_(weight)
+    paths = EmbeddingPaths(context=weights)
+    save_tagger(tmp_path / "m", tagger, recipe, space, context=encoder.origin, paths=paths)
+    nlp = pipeline(tmp_path / "m")
+    expected = [places(doc) for doc in nlp.pipe(TEXTS)]
+    assert any(expected)
+    nlp.to_disk(tmp_path / "pipeline")
+    for each in ("m", "encoder"):
+        shutil.rmtree(tmp_path / each)
+    loaded = spacy.load(tmp_path / "pipeline")
+    assert [places(doc) for doc in loaded.pipe(TEXTS)] == expected
+
+
 def test_a_missing_model_is_told_at_the_first_text(tmp_path: Path) -> None:
     nlp = pipeline(tmp_path / "nowhere")
     with pytest.raises(FednerError, match="is not there") as error:
@@ -218,6 +242,21 @@ def test_a_missing_model_is_told_at_the_first_text(tmp_path: Path) -> None:
     (tmp_path / "empty").mkdir()
     with pytest.raises(FednerError, match="holds no model"):
         pipeline(tmp_path / "empty")
+
+
+def test_export_with_a_platform_of_a_run(finished: Path, tmp_path: Path) -> None:
+    from fedner.inference.onnx_tagger import OnnxTagger
+
+    command = ["export", str(finished), "--platform", "forum-posts", "--to", str(tmp_path / "x")]
+    result = CliRunner().invoke(app, command)
+    assert result.exit_code == 0, result.output
+    tagger = OnnxTagger.load(tmp_path / "x")
+    assert tagger.facts["platform"] == "forum-posts"
+    predictor = Predictor.load(finished / "taggers" / "federated" / "forum-posts")
+    texts = [document.text for document in generate("forum-posts", 30, seed=1).documents]
+    assert [[(m.start, m.end, m.label) for m in each] for each in tagger.predict_texts(texts)] == [
+        [(m.start, m.end, m.label) for m in each] for each in predictor.predict_texts(texts)
+    ]
 
 
 def test_a_run_and_a_platform(finished: Path) -> None:
