@@ -278,6 +278,7 @@ def measure_opacus(num_sentences: int, device: str) -> list[Row]:
         return []
     problem = make_problem("BI-LSTM-CRF", num_sentences, device)
     check_agreement(problem)
+    problem.tagger.eval()  # the model of Opacus's layers has no dropout either
     ours = {who: call for who, call in step_calls(problem).items() if "noised" in who}
     theirs = opacus_calls(problem, NOISE)
     times = medians({**ours, **theirs}, device, repeats=10)

@@ -212,6 +212,22 @@ def test_noise_is_added_to_the_sum_and_changes_no_input(source: Source) -> None:
     assert all(torch.equal(before[name], copies[name]) for name in before)
 
 
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
+@pytest.mark.parametrize("sigma", [0.03, 50.0])
+def test_on_a_device_the_law_is_the_same(sigma: float) -> None:
+    value = torch.full((NUM_DRAWS,), math.pi, device="cuda")
+    noised = gaussian(Clipped({"w": value, "empty": value[:0]}, 2.0), sigma / 2, SystemEntropy())
+    assert noised.value["w"].device.type == "cuda"
+    drawn = noised.value["w"].double().cpu()
+    grid = 2.0 ** (math.floor(math.log2(sigma)) - 16)
+    assert torch.equal((drawn / grid).round() * grid, drawn)
+    assert variance_fits(drawn - math.pi, sigma)
+    assert not variance_fits(drawn - math.pi, sigma * 2 / 3)
+    assert not variance_fits(drawn - math.pi, sigma * 3 / 2)
+    with pytest.raises(FednerError, match="not a finite"):
+        gaussian(Clipped({"w": value.log().sub(99).sqrt()}, 1.0), 1.0, SystemEntropy())
+
+
 def test_blocks_join_seamlessly(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("fedner.privacy.noise._CPU_BLOCK", 1_000)
     monkeypatch.setattr(
