@@ -19,7 +19,8 @@ from fedner.federated.private_steps import (
     PrivateSteps,
     ScoreNoise,
 )
-from fedner.federated.run import RunSettings, run
+from fedner.federated.record import RoundRecord
+from fedner.federated.run import OnRound, RunRecord, RunSettings, run
 from fedner.privacy.budget import Budget
 from fedner.privacy.entropy import SeededSimulation
 from fedner.privacy.events import GaussianRelease
@@ -135,3 +136,41 @@ def test_every_engine_tells_the_same_noised_scores() -> None:
     assert records[0] == records[1]
     assert [sorted(each) for each in records[0]] == [[], ["alpha", "beta"], ["alpha", "beta"]]
     assert all(each["noised"] for scores in records[0] for each in scores.values())
+
+
+def test_a_run_that_was_stopped_pays_for_no_scores_twice(tmp_path: Path) -> None:
+    """Stopped after round 3 was scored and before it was stored: round 3 is taken again."""
+    algorithm = fedner()
+    plan = RunSettings("run", 6, 6, SIZES, evaluate_every=1, checkpoint_every=2, average=0.5)
+
+    def go(*, resume: bool, on_round: OnRound | None = None) -> RunRecord:
+        engine = InProcess(
+            lambda name: scored(name, tmp_path / "ledgers"),
+            list(SIZES),
+            algorithm.local,
+            folder=tmp_path / "run",
+        )
+        try:
+            return run(
+                algorithm, engine, initial(), plan, 7, tmp_path / "run",
+                resume=resume, on_round=on_round,
+            )  # fmt: skip
+        finally:
+            engine.close()
+
+    told: list[RoundRecord] = []
+
+    def stop(record: RoundRecord) -> None:
+        told.append(record)
+        if record.round == 3:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        go(resume=False, on_round=stop)
+    done = go(resume=True)
+    assert done.resumed_from == 2
+    assert done.rounds[2].scores == told[2].scores
+    assert all("noised" in each for each in done.rounds[2].scores.values())
+    for name in SIZES:
+        spent = read_spent(tmp_path / "ledgers" / name)
+        assert spent.steps == 12, "six updates and six scores"
