@@ -7,8 +7,8 @@ Hu et al. (2021), "LoRA: low-rank adaptation of large language models", equation
 with W and b frozen. B begins at zero, so that the first step starts at the pretrained model to the
 bit; A begins as a linear map does, drawn by name and seed on every platform alike. What differs
 from the paper: A is uniform, not Gaussian, as in the authors' own code; no dropout before A.
-Emissions and gradients were checked against peft 0.19.1 (same A and B, MiniLM, float32): they agree
-to 1e-6.
+Checked once against peft 0.21.2 (MiniLM, the same A and B, float32 on a CPU): states, gradients and
+merged weights are equal to the bit.
 
 Shapes: D features in, F features out, R the rank.
 """

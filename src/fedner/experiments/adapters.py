@@ -1,0 +1,231 @@
+"""What does an encoder cost to train together? The whole of it against low-rank adapters.
+
+    python -m fedner.experiments.adapters FEDERATION.toml --seeds 3 --out FOLDER
+
+The file has a recipe that trains its encoder. Every seed is run twice: as the file says, and with
+adapters, so that only they travel. The table has the strict F1 on every platform's test part, and
+what went over the wire: the bytes of tensors, as the record of every round has them.
+"""
+
+import argparse
+import json
+import os
+import sys
+import time
+from collections.abc import Mapping, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import asdict, dataclass
+from multiprocessing import get_context
+from pathlib import Path
+from typing import Any
+
+from fedner.durable import write_text
+from fedner.errors import FednerError
+from fedner.runs.assembly import sized_recipe
+from fedner.runs.checks import read_settings
+from fedner.runs.folder import FEDERATED, RunFolder
+from fedner.runs.training import train_run
+from fedner.scoring import mean_interval
+
+WHOLE, ADAPTED = "whole encoder", "adapters"
+# Few and fresh numbers take a higher rate than pretrained ones.
+ADAPTED_SETTINGS = (
+    "model.adapter={rank=8,alpha=16.0}",
+    "algorithm.server.rate=0.001",
+    "private.encoder_rate=0.001",
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """One run.
+
+    Attributes:
+        way: What is trained: `WHOLE` or `ADAPTED`.
+        federation: The federation file.
+        seed: Names split, first weights and batches.
+        share: How much of every platform's training part is used.
+        folder: Where the run goes.
+        assignments: What else is set.
+    """
+
+    way: str
+    federation: Path
+    seed: int
+    share: float
+    folder: Path
+    assignments: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Point:
+    """One platform in one run.
+
+    Attributes:
+        way: What was trained.
+        seed: The seed of the run.
+        platform: The platform.
+        strict: Its strict F1, in percent.
+        relaxed: Its relaxed F1, in percent.
+        rounds: In how many rounds it took part.
+        up: Bytes that left it in all.
+        down: Bytes that it received in all.
+        seconds: How long the run took, all platforms together; what was resumed is not in it.
+    """
+
+    way: str
+    seed: int
+    platform: str
+    strict: float
+    relaxed: float
+    rounds: int
+    up: int
+    down: int
+    seconds: float
+
+
+def run(job: Job) -> list[Point]:
+    """Train one federation; a run that is already there is taken up again.
+
+    Raises:
+        FednerError: The file's recipe trains no encoder.
+    """
+    began = time.perf_counter()
+    settings = read_settings(job.federation, _assignments(job))
+    if not sized_recipe(settings).trains_encoder:
+        raise FednerError(
+            f"{job.federation}: recipe {settings.model.recipe} trains no encoder",
+            "Set recipe = 'transformer' in [model].",
+        )
+    scores = train_run(settings, job.folder, resume=job.folder.exists())
+    seconds = time.perf_counter() - began
+    print(f"{job.folder.name}: {seconds:.0f} s", flush=True)
+    rounds = RunFolder(job.folder).rounds()
+    return [
+        Point(
+            job.way,
+            job.seed,
+            platform,
+            100 * record["methods"][FEDERATED]["strict"]["micro"]["f1"],
+            100 * record["methods"][FEDERATED]["relaxed"]["micro"]["f1"],
+            sum(platform in each["bytes_up"] for each in rounds),
+            sum(each["bytes_up"].get(platform, 0) for each in rounds),
+            sum(each["bytes_down"].get(platform, 0) for each in rounds),
+            seconds,
+        )
+        for platform, record in scores["platforms"].items()
+    ]
+
+
+def _assignments(job: Job) -> tuple[str, ...]:
+    settings = read_settings(job.federation, job.assignments)
+    keep = [
+        f"platforms.{number}.split.keep={job.share}" for number in range(len(settings.platforms))
+    ]
+    return (f"seed={job.seed}", *keep, *job.assignments)
+
+
+def table(points: Sequence[Point]) -> str:
+    """Return two Markdown tables: strict F1 by platform, and bytes for a platform and in all."""
+    platforms = sorted({point.platform for point in points})
+    ways = list(dict.fromkeys(point.way for point in points))
+    lines = [
+        "| trained and sent | " + " | ".join((*platforms, "mean")) + " |",
+        "|---" * (len(platforms) + 2) + "|",
+    ]
+    for way in ways:
+        cells = [_f1(points, way, platform) for platform in (*platforms, "mean")]
+        lines.append(f"| {way} | " + " | ".join(cells) + " |")
+    lines += ["", _BYTES_HEAD, "|---" * 6 + "|"]
+    lines += [_bytes_row(points, way) for way in ways]
+    return "\n".join(lines)
+
+
+_BYTES_HEAD = (
+    "| trained and sent | rounds | up, platform and round | down, platform and round | up in all | "
+    "down in all |"
+)
+
+
+def _f1(points: Sequence[Point], way: str, platform: str) -> str:
+    by_seed: dict[int, list[float]] = {}
+    for point in points:
+        if point.way == way and platform in (point.platform, "mean"):
+            by_seed.setdefault(point.seed, []).append(point.strict)
+    means = [sum(values) / len(values) for values in by_seed.values()]
+    if len(means) < 2:
+        return f"{means[0]:.2f}"
+    interval = mean_interval(means)
+    return f"{interval.value:.2f} ({interval.low:.2f} to {interval.high:.2f})"
+
+
+def _bytes_row(points: Sequence[Point], way: str) -> str:
+    own = [point for point in points if point.way == way]
+    turns, seeds = sum(point.rounds for point in own), len({point.seed for point in own})
+    up, down = sum(point.up for point in own), sum(point.down for point in own)
+    rounds = max(point.rounds for point in own)
+    cells = [up / turns, down / turns, up / seeds, down / seeds]
+    return f"| {way} | {rounds:,} | " + " | ".join(map(shown, cells)) + " |"
+
+
+def shown(size: float) -> str:
+    """Return bytes as people read them, in powers of ten.
+
+    >>> shown(90_261_504), shown(294_912)
+    ('90.3 MB', '295 kB')
+    """
+    for unit, bytes_ in (("GB", 1e9), ("MB", 1e6), ("kB", 1e3)):
+        if size >= bytes_:
+            return f"{size / bytes_:.3g} {unit}"
+    return f"{size:.0f} B"
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run all jobs, several at a time where asked, and print the tables."""
+    options = _options(arguments)
+    options.out.mkdir(parents=True, exist_ok=True)
+    own = {WHOLE: options.set_whole, ADAPTED: options.set_adapted or ADAPTED_SETTINGS}
+    jobs = [
+        Job(
+            way,
+            options.federation,
+            seed,
+            options.share,
+            options.out / f"{way.replace(' ', '-')}-seed-{seed}",
+            (*options.set, *assignments),
+        )
+        for seed in range(options.first_seed, options.first_seed + options.seeds)
+        for way, assignments in own.items()
+    ]
+    points: list[Point] = []
+    with ProcessPoolExecutor(options.jobs, mp_context=get_context("spawn")) as pool:
+        for found in pool.map(run, jobs):
+            points += found
+            _store(options.out / "points.json", points, vars(options))
+    print(table(points))
+    return 0
+
+
+def _store(path: Path, points: Sequence[Point], options: Mapping[str, Any]) -> None:
+    record = {
+        "options": {name: str(value) for name, value in options.items()},
+        "points": [asdict(point) for point in points],
+    }
+    write_text(path, json.dumps(record, indent=2))
+
+
+def _options(arguments: Sequence[str] | None) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description="The whole encoder, or adapters alone?")
+    parser.add_argument("federation", type=Path)
+    parser.add_argument("--out", type=Path, default=Path("runs/adapters"))
+    parser.add_argument("--seeds", type=int, default=3)
+    parser.add_argument("--first-seed", type=int, default=1)
+    parser.add_argument("--share", type=float, default=1.0)
+    for way in ("", "-whole", "-adapted"):
+        parser.add_argument(f"--set{way}", action="append", default=[], metavar="KEY=VALUE")
+    parser.add_argument("--jobs", type=int, default=max(1, (os.cpu_count() or 1) // 2))
+    return parser.parse_args(arguments)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
