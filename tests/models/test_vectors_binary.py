@@ -8,8 +8,10 @@ the original C word2vec-tool"; that tool also writes a line break after each vec
 import base64
 import gzip
 import lzma
+import os
 import random
 import resource
+import shutil
 import time
 import tracemalloc
 from pathlib import Path
@@ -39,6 +41,12 @@ PIECES = (
     *(b"\0", b"\xff", b"\n", b" ", b"\t", b"\x00\x00\xc0\x7f", b"\x00\x00\x80\xff", b"x" * 5000),
     *(b"0", b"-1", b"99999999999999999999", b"9" * 5000, b"4 3\n", b"1 1\n", b"4 70000\n"),
 )
+
+
+@pytest.fixture(autouse=True)
+def _no_waiting_for_the_disk(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Thousands of stores are made and thrown away here; none has to survive a power cut."""
+    monkeypatch.setattr(os, "fsync", lambda _: None)
 
 
 def binary(
@@ -180,29 +188,36 @@ def test_memory_is_bounded_by_the_words(tmp_path: Path) -> None:
     assert peak < 16 * 2**20, "half of what the file has; the chunks are of one megabyte"
 
 
-def fuzz(data: bytes, name: str, folder: Path, num: int, seed: int) -> int:
+def fuzz(data: bytes, path: Path, num: int, seed: int, source: Path | None = None) -> int:
     """Convert damaged copies; only FednerError may come out. Return how many were read."""
     chance, read, unnamed = random.Random(seed), 0, 0
-    path = folder / name
+    stores = path.parent.parent / "stores"
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     for number in range(num):
         path.write_bytes(mutated(data, chance))
         start = time.perf_counter()
         try:
-            store = converted(path, folder / f"{name}.{number}")
+            store = converted(source or path, stores / str(number))
         except FednerError as error:
-            unnamed += path.name not in error.message
+            unnamed += (source or path).name not in error.message
         else:
             read += 1
             assert np.isfinite(store.matrix.whole()).all()
             assert len(list(store.words())) == store.facts.num_words > 0
-            for each in store.folder.iterdir():
-                each.unlink()
-            store.folder.rmdir()
+            assert (store.find(list(store.words())) < store.facts.num_rows).all()
+            shutil.rmtree(store.folder)
         assert time.perf_counter() - start < MAX_SECONDS
     assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < MAX_GROWTH_KIB
     assert not unnamed, "every error names the file"
     return read
+
+
+def fuzz_table(part: str, folder: Path, num: int, seed: int) -> int:
+    """The same for one of the two files of a row-mapped table."""
+    np.save(folder / "vectors.npy", ROWS[:3])
+    lines = "".join(f"{word}\t{number % 3}\n" for number, word in enumerate(WORDS))
+    (folder / "words.tsv").write_text(lines)
+    return fuzz((folder / part).read_bytes(), folder / part, num, seed, source=folder)
 
 
 def mutated(data: bytes, chance: random.Random) -> bytes:
@@ -227,19 +242,81 @@ def mutated(data: bytes, chance: random.Random) -> bytes:
 
 damaged = pytest.mark.parametrize(
     ("name", "data"),
-    [("v.bin", GENSIM), ("v.model", GENSIM), ("v.vec", TEXT)],
-    ids=["bin", "bare", "text"],
+    [
+        ("v.bin", GENSIM),
+        ("v.model", GENSIM),
+        ("v.vec", TEXT),
+        ("vectors.npy", None),
+        ("words.tsv", None),
+    ],
+    ids=["binary", "binary of another name", "text", "matrix", "words of a matrix"],
 )
+
+
+def read_of(num: int, seed: int, tmp_path: Path, name: str, data: bytes | None) -> int:
+    folder = tmp_path / "table"
+    folder.mkdir()
+    if data is None:
+        return fuzz_table(name, folder, num, seed)
+    return fuzz(data, folder / name, num, seed)
 
 
 @damaged
 def test_only_fedner_errors_come_out_of_damaged_vectors(
-    tmp_path: Path, name: str, data: bytes
+    tmp_path: Path, name: str, data: bytes | None
 ) -> None:
-    assert 0 < fuzz(data, name, tmp_path, SAMPLE, 1) < SAMPLE
+    assert 0 < read_of(SAMPLE, 1, tmp_path, name, data) < SAMPLE
 
 
 @pytest.mark.slow
 @damaged
-def test_ten_thousand_damaged_files(tmp_path: Path, name: str, data: bytes) -> None:
-    assert 0 < fuzz(data, name, tmp_path, NUM_FUZZED, 2) < NUM_FUZZED
+def test_ten_thousand_damaged_files(tmp_path: Path, name: str, data: bytes | None) -> None:
+    assert 0 < read_of(NUM_FUZZED, 2, tmp_path, name, data) < NUM_FUZZED
+
+
+@pytest.mark.parametrize("descr", ["<f2", "<f4", "<f8", ">f4"])
+def test_the_matrix_of_a_table_may_be_of_any_float(tmp_path: Path, descr: str) -> None:
+    table = tmp_path / "table"
+    table.mkdir()
+    np.save(table / "vectors.npy", ROWS.astype(descr))
+    (table / "words.tsv").write_text("a\t3\nb\t0\nc\t3\n")
+    store = converted(table, tmp_path / "store")
+    np.testing.assert_array_equal(store.matrix.whole(), ROWS.astype(descr).astype(np.float32))
+    assert store.find(["a", "b", "c", "d"]).tolist() == [3, 0, 3, -1]
+    assert recognise_vectors(table) == "row-mapped table"
+
+
+@pytest.mark.parametrize(
+    ("rows", "told"),
+    [
+        (np.asfortranarray(ROWS), "row by row"),
+        (ROWS.astype(np.int64), "matrix of floats"),
+        (ROWS[0], "words x dimension"),
+        (ROWS[:0], "has 0 rows of 3 numbers"),
+        (np.full_like(ROWS, np.inf), "row 0 has a number that is not finite"),
+        (ROWS.astype(np.float64) * 1e300, "row 0 has a number that is not finite"),
+    ],
+)
+def test_a_matrix_that_is_none_is_refused(
+    tmp_path: Path, rows: "np.ndarray[tuple[int, ...], np.dtype[np.float32]]", told: str
+) -> None:
+    np.save(tmp_path / "vectors.npy", rows)
+    (tmp_path / "words.tsv").write_text("a\t0\n")
+    with pytest.raises(FednerError, match=told) as caught:
+        convert(tmp_path, tmp_path / "store")
+    assert "numpy.save" in caught.value.hint
+
+
+def test_a_matrix_that_claims_more_than_it_has(tmp_path: Path) -> None:
+    np.save(tmp_path / "vectors.npy", ROWS)
+    (tmp_path / "words.tsv").write_text("a\t0\n")
+    whole = (tmp_path / "vectors.npy").read_bytes()
+    for data, told in (
+        (whole.replace(b"(4, 3)", b"(9, 3)"), "4 of 9 rows"),
+        (whole.replace(b"(4, 3), }      ", b"(4000000, 3), }"), "4 of 4,000,000 rows"),
+        (whole[:-1], "3 of 4 rows"),
+        (whole + b"x", "goes on after its 4 rows"),
+    ):
+        (tmp_path / "vectors.npy").write_bytes(data)
+        with pytest.raises(FednerError, match=told):
+            convert(tmp_path, tmp_path / "store")

@@ -27,6 +27,7 @@ from fedner.durable import write_bytes
 from fedner.errors import FednerError
 from fedner.models.embeddings import vectors_binary
 from fedner.models.embeddings.mapped import filling
+from fedner.models.embeddings.vectors_matrix import matrix_rows, read_matrix_header
 from fedner.models.embeddings.vectors_source import (
     digest_of,
     opened,
@@ -300,31 +301,22 @@ def _is_utf8(word: bytes) -> bool:
 
 def _convert_table(name: str, vectors: Path, words: Path, folder: Path, digest: str) -> None:
     """Convert a spaCy-style table: rows in vectors.npy, word TAB row in words.tsv."""
-    with opened(vectors) as source:
-        try:
-            rows = np.lib.format.read_array(source, allow_pickle=False)
-        except ValueError as error:
-            raise FednerError(f"{vectors} is no .npy matrix: {error}", HINT) from error
-    if rows.ndim != 2 or rows.dtype.kind != "f" or not np.isfinite(rows).all():
-        raise FednerError(
-            f"{vectors} is an array of {rows.dtype} with shape {rows.shape}; "
-            "expected finite floating-point numbers, words x dimension",
-            HINT,
-        )
+    with opened(vectors) as source, (folder / MATRIX).open("wb") as target:
+        num_rows, dimension, dtype = read_matrix_header(source, vectors)
+        matrix = MatrixWriter(target, dimension)
+        for rows in matrix_rows(source, vectors, num_rows, dimension, dtype):
+            matrix.append(rows)
+        statistics = matrix.finish()
     log, index = ProblemLog(), WordIndexWriter()
     with opened(words) as source:
         for number, line in enumerate(_lines(source, []), start=1):
             word, _, row = line.rstrip(b"\r\n").rpartition(b"\t")
-            if not word or not _is_number(row) or int(row) >= len(rows):
-                expected = f"word TAB row, the row below {len(rows):,}"
+            if not word or not _is_utf8(word) or not _is_number(row) or int(row) >= num_rows:
+                expected = f"a word in UTF-8, TAB, its row below {num_rows:,}"
                 log.report(_problem(words, number, ascii(line[:60]), expected))
             else:
                 index.add(word, int(row))
     _raise_if_any(log, words, len(index))
-    with (folder / MATRIX).open("wb") as target:
-        matrix = MatrixWriter(target, rows.shape[1])
-        matrix.append(rows)
-        statistics = matrix.finish()
     index.write(folder)
     seal_store(folder, _facts(name, digest, index, matrix), statistics)
 
