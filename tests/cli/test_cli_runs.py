@@ -136,7 +136,11 @@ def test_evaluate_gives_the_scores_of_the_run_again(trained: Path) -> None:
 def test_compare_report_and_errors(trained: Path) -> None:
     found = run_json("compare", trained, trained)
     assert found["platforms"]["case-reports"]["verdict"] == "not clear"
-    assert run_json("report", trained)["report"] == str(trained / "report.html")
+    (trained / "MODEL_CARD.md").unlink()
+    written = run_json("report", trained)
+    assert written["report"] == str(trained / "report.html")
+    assert written["card"] == str(trained / "MODEL_CARD.md")
+    assert (trained / "MODEL_CARD.md").read_text().startswith("# Model card: ")
     found = run_json("errors", trained, "--platform", "case-reports", "--limit", "0")
     scores = json.loads((trained / "scores.json").read_text())["platforms"]["case-reports"]
     micro = scores["methods"]["federated"]["strict"]["micro"]
