@@ -4,6 +4,7 @@ import copy
 import json
 import pickle
 from dataclasses import replace
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -19,8 +20,9 @@ from fedner.corpus.sentence import Sentence
 from fedner.errors import FednerError
 from fedner.models.checkpoint import EmbeddingPaths, _recipe_of, load_tagger, save_tagger
 from fedner.models.embeddings.low_rank import AdaptedLinear, Adapter
-from fedner.models.embeddings.pieces import gather_pieces
+from fedner.models.embeddings.pieces import _groups, gather_pieces
 from fedner.models.embeddings.trained_encoder import PretrainedEncoder, TrainedEncoder
+from fedner.models.embeddings.transformer_windows import Window, by_length, cut
 from fedner.models.embeddings.words import HashedWords, WordEmbedding
 from fedner.models.features import EncodedCorpus, TagSpace, collate, encode_corpus
 from fedner.models.graphed import GraphedTagger
@@ -127,6 +129,35 @@ class TestReading:
             for row in range(len(sentences)):
                 alone = model(gather_pieces(pieces, starts[[row]], lengths[[row]]))
                 assert torch.allclose(together[row, : lengths[row]], alone[0], atol=1e-5)
+
+    @given(st.lists(st.integers(1, 80), min_size=1, max_size=60))
+    def test_groups_of_like_length_lose_nothing(self, lengths: list[int]) -> None:
+        nothing = np.zeros(0, np.int64)
+        windows = [Window(np.zeros(n, np.int64), nothing, nothing) for n in sorted(lengths)[::-1]]
+        groups = list(by_length(windows, 2))
+        assert [window for group in groups for window in group] == windows
+        for group, following in pairwise(groups):
+            widest = len(group[0].pieces) + 2
+            assert widest * len(group) >= 256
+            assert len(following[0].pieces) + 2 < 0.6 * widest
+
+    def test_a_processor_and_a_gpu_read_the_same(self, encoder: PretrainedEncoder) -> None:
+        sentences = [["nausea"] * 7, *([["fever"]] * 30), *([["the", "rash"] * 5] * 30)]
+        pieces = encoder.pieces(sentences)
+        lengths = np.array([len(each) for each in sentences])
+        starts = np.cumsum(lengths) - lengths
+        windows = [
+            cut(pieces.ids_P[a:b], np.arange(b - a), CAPACITY, 6, a)[0]
+            for a, b in zip(pieces.offsets[starts], pieces.offsets[starts + lengths], strict=True)
+        ]
+        split, whole = (
+            _groups(windows, len(pieces.ids_P), encoder.reading, split=each)
+            for each in (True, False)
+        )
+        assert len(split[0]) > len(whole[0]) == 1
+        for groups, cells in (split, whole):
+            flat = np.concatenate([ids.reshape(-1) for ids, _ in groups])
+            assert np.array_equal(flat[cells], pieces.ids_P)
 
     def test_a_batch_without_any_piece_still_has_gradients(
         self, encoder: PretrainedEncoder

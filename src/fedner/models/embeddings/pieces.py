@@ -8,7 +8,7 @@ Shapes: P pieces of the corpus, T tokens of the corpus, B sentences, L tokens of
 windows, S pieces of the longest window.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -17,7 +17,13 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from fedner.models.embeddings.transformer_loading import Reading
-from fedner.models.embeddings.transformer_windows import Window, batched, cut, lay_out
+from fedner.models.embeddings.transformer_windows import (
+    Window,
+    batched,
+    by_length,
+    cut,
+    lay_out,
+)
 
 Indices = NDArray[np.int64]
 
@@ -81,7 +87,8 @@ def gather_pieces(
         windows += cut(ids, word_of, reading.capacity, reading.overlap, num_rows)
         row_BL[sentence, :length][counts > 0] = (bounds[:-1] - bounds[0] + num_rows)[counts > 0]
         num_rows += len(ids)
-    groups, cell_R = _groups(windows, num_rows, reading)
+    is_cpu = torch.device(device).type == "cpu"
+    groups, cell_R = _groups(windows, num_rows, reading, split=is_cpu)
     has_piece_BL = row_BL >= 0
     cell_BL = np.zeros(shape, np.int64)
     cell_BL[has_piece_BL] = cell_R[row_BL[has_piece_BL]]
@@ -93,16 +100,22 @@ def gather_pieces(
 
 
 def _groups(
-    windows: Sequence[Window], num_rows: int, reading: Reading
+    windows: Sequence[Window], num_rows: int, reading: Reading, *, split: bool
 ) -> tuple[list[tuple[Indices, Indices]], Indices]:
-    """Return the windows in groups of bounded size, and the cell of each row."""
+    """Return the windows in groups of bounded size, split by length or not; the cell of each row.
+
+    A GPU takes a batch at once: there, calls cost more than padding.
+    """
     groups, cell_R = [], np.zeros(num_rows, np.int64)
     num_cells = 0
     if not windows:
         # Words without a piece leave nothing to read, but the encoder must have its (zero) say.
         nothing = np.zeros(0, np.int64)
         windows = [Window(np.array([reading.padding]), nothing, nothing)]
-    for group in batched(windows, reading.num_special):
+    batches: Iterable[list[Window]] = batched(windows, reading.num_special)
+    if split:
+        batches = (group for each in batches for group in by_length(each, reading.num_special))
+    for group in batches:
         ids, is_piece, cells = lay_out(group, reading.before, reading.after, reading.padding)
         cell_R[np.concatenate([window.rows for window in group])] = cells + num_cells
         groups.append((ids, is_piece))
