@@ -8,10 +8,10 @@ import pytest
 from fedner.errors import FednerError
 from fedner.experiments.adapters import (
     ADAPTED,
-    ADAPTED_SETTINGS,
     WHOLE,
     Job,
     Point,
+    adapted_settings,
     main,
     run,
     shown,
@@ -55,15 +55,25 @@ def federation(tiny_bert: Path, tmp_path: Path) -> Path:
 
 def test_both_ways_from_one_file(federation: Path, tmp_path: Path) -> None:
     whole = run(Job(WHOLE, federation, 1, 0.5, tmp_path / "whole"))
-    adapted = run(Job(ADAPTED, federation, 1, 0.5, tmp_path / "adapted", ADAPTED_SETTINGS))
+    settings = adapted_settings(federation, (), "{rank=8}", 0.001)
+    adapted = run(Job(ADAPTED, federation, 1, 0.5, tmp_path / "adapted", settings))
     assert [point.platform for point in whole] == ["a", "b"]
     for point in adapted:
         numbers = 2 * 2 * (8 * 16 + 16 * 8)
         assert (point.rounds, point.up, point.down) == (3, 3 * 4 * numbers, 3 * 4 * numbers)
     assert whole[0].up > 3 * adapted[0].up
-    settings = json.loads((tmp_path / "adapted" / "settings.json").read_text())
-    assert settings["algorithm"]["server"]["rate"] == 0.001
-    assert [each["split"]["keep"] for each in settings["platforms"]] == [0.5, 0.5]
+    stored = json.loads((tmp_path / "adapted" / "settings.json").read_text())
+    assert stored["algorithm"]["server"]["rate"] == 0.001
+    assert [each["split"]["keep"] for each in stored["platforms"]] == [0.5, 0.5]
+
+
+def test_the_rate_is_set_where_the_encoder_is_stepped(federation: Path) -> None:
+    found = adapted_settings(federation, ["algorithm={name='fedavg'}"], "{rank=2}", 0.5)
+    assert found == (
+        "model.adapter={rank=2}",
+        "algorithm.local.optimiser.rate=0.5",
+        "private.encoder_rate=0.5",
+    )
 
 
 def test_a_recipe_without_encoder_is_refused(federation: Path, tmp_path: Path) -> None:

@@ -21,19 +21,14 @@ from typing import Any
 
 from fedner.durable import write_text
 from fedner.errors import FednerError
+from fedner.federated.algorithms import FednerSettings
 from fedner.runs.assembly import sized_recipe
-from fedner.runs.checks import read_settings
+from fedner.runs.checks import parameters_of, read_settings
 from fedner.runs.folder import FEDERATED, RunFolder
 from fedner.runs.training import train_run
 from fedner.scoring import mean_interval
 
 WHOLE, ADAPTED = "whole encoder", "adapters"
-# Few and fresh numbers take a higher rate than pretrained ones.
-ADAPTED_SETTINGS = (
-    "model.adapter={rank=8,alpha=16.0}",
-    "algorithm.server.rate=0.001",
-    "private.encoder_rate=0.001",
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,6 +120,26 @@ def _assignments(job: Job) -> tuple[str, ...]:
     return (f"seed={job.seed}", *keep, *job.assignments)
 
 
+def adapted_settings(
+    federation: Path, assignments: Sequence[str], adapter: str, rate: float
+) -> tuple[str, ...]:
+    """Return what is set for adapters: the table, and their rate wherever the encoder is stepped.
+
+    Args:
+        federation: The federation file.
+        assignments: What is set for both ways.
+        adapter: The table `model.adapter`, as TOML writes it.
+        rate: Few and fresh numbers take a higher one than pretrained ones.
+    """
+    parameters = parameters_of(read_settings(federation, tuple(assignments)))
+    stepped = "server" if isinstance(parameters, FednerSettings) else "local.optimiser"
+    return (
+        f"model.adapter={adapter}",
+        f"algorithm.{stepped}.rate={rate}",
+        f"private.encoder_rate={rate}",
+    )
+
+
 def table(points: Sequence[Point]) -> str:
     """Return two Markdown tables: strict F1 by platform, and bytes for a platform and in all."""
     platforms = sorted({point.platform for point in points})
@@ -184,7 +199,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run all jobs, several at a time where asked, and print the tables."""
     options = _options(arguments)
     options.out.mkdir(parents=True, exist_ok=True)
-    own = {WHOLE: options.set_whole, ADAPTED: options.set_adapted or ADAPTED_SETTINGS}
+    adapted = adapted_settings(
+        options.federation, options.set, options.adapter, options.adapter_rate
+    )
+    own = {WHOLE: (), ADAPTED: adapted}
     jobs = [
         Job(
             way,
@@ -192,7 +210,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             seed,
             options.share,
             options.out / f"{way.replace(' ', '-')}-seed-{seed}",
-            (*options.set, *assignments),
+            (*assignments, *options.set),
         )
         for seed in range(options.first_seed, options.first_seed + options.seeds)
         for way, assignments in own.items()
@@ -221,8 +239,9 @@ def _options(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--seeds", type=int, default=3)
     parser.add_argument("--first-seed", type=int, default=1)
     parser.add_argument("--share", type=float, default=1.0)
-    for way in ("", "-whole", "-adapted"):
-        parser.add_argument(f"--set{way}", action="append", default=[], metavar="KEY=VALUE")
+    parser.add_argument("--adapter", default="{ rank = 8, alpha = 16.0 }", metavar="TABLE")
+    parser.add_argument("--adapter-rate", type=float, default=1e-3)
+    parser.add_argument("--set", action="append", default=[], metavar="KEY=VALUE")
     parser.add_argument("--jobs", type=int, default=max(1, (os.cpu_count() or 1) // 2))
     return parser.parse_args(arguments)
 
