@@ -1,0 +1,156 @@
+"""One federation file in several variants and seeds of noise: what each comes to, as tables.
+
+A run that is already in its folder is taken up again, so that a study can be stopped and resumed.
+"""
+
+import json
+import os
+import time
+from argparse import ArgumentParser
+from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import ProcessPoolExecutor, as_completed
+from dataclasses import asdict, dataclass
+from multiprocessing import get_context
+from pathlib import Path
+from statistics import fmean, stdev
+from typing import Any
+
+from fedner.durable import write_text
+from fedner.runs.checks import read_settings
+from fedner.runs.folder import FEDERATED, RunFolder
+from fedner.runs.privacy_record import run_spent
+from fedner.runs.training import train_run
+
+
+@dataclass(frozen=True, slots=True)
+class Variant:
+    """What is set beyond the federation file, under a name."""
+
+    name: str
+    assignments: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What one run of a variant came to.
+
+    Attributes:
+        variant: Its name.
+        noise_seed: Names sample and noise of the simulation; split and first weights stay.
+        platforms: The strict F1 on each platform's test part.
+        micro: The strict F1 over all test parts together.
+        tokens: The token-level weighted F of the 2021 paper, "O" included, over all test parts.
+        always_o: What a tagger that finds nothing has on that measure.
+        epsilon: The largest epsilon of a platform, by PLD; None without privacy.
+        epsilon_rdp: The same by RDP.
+    """
+
+    variant: str
+    noise_seed: int
+    platforms: Mapping[str, float]
+    micro: float
+    tokens: float
+    always_o: float
+    epsilon: float | None
+    epsilon_rdp: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class _Job:
+    federation: Path
+    variant: Variant
+    noise_seed: int
+    folder: Path
+
+
+def run_variants(
+    federation: Path, variants: Sequence[Variant], noise_seeds: int, out: Path, jobs: int
+) -> list[Outcome]:
+    """Run every variant with every seed of noise, several at a time; outcomes are stored at once.
+
+    A variant without noise is run once.
+    """
+    out.mkdir(parents=True, exist_ok=True)
+    todo = list(_jobs(federation, variants, noise_seeds, out))
+    found: dict[_Job, Outcome] = {}
+    with ProcessPoolExecutor(jobs, mp_context=get_context("spawn")) as pool:
+        waiting = {pool.submit(_run, job): job for job in todo}
+        for done in as_completed(waiting):
+            found[waiting[done]] = done.result()
+            ordered = [found[job] for job in todo if job in found]
+            write_text(out / "outcomes.json", json.dumps([asdict(each) for each in ordered]))
+    return [found[job] for job in todo]
+
+
+def _jobs(
+    federation: Path, variants: Sequence[Variant], noise_seeds: int, out: Path
+) -> Iterator[_Job]:
+    for variant in variants:
+        settings = read_settings(federation, variant.assignments)
+        is_noised = settings.privacy.enabled and settings.privacy.noise != 0
+        for seed in range(1, 1 + (noise_seeds if is_noised else 1)):
+            yield _Job(federation, variant, seed, out / f"{variant.name}-{seed}".replace("/", "_"))
+
+
+def _run(job: _Job) -> Outcome:
+    began = time.perf_counter()
+    settings = read_settings(
+        job.federation, (*job.variant.assignments, f"privacy.noise_seed={job.noise_seed}")
+    )
+    scores = train_run(settings, job.folder, resume=job.folder.exists())
+    print(f"{job.folder.name}: {time.perf_counter() - began:.0f} s", flush=True)
+    records = {name: record["methods"][FEDERATED] for name, record in scores["platforms"].items()}
+    spent = run_spent(RunFolder(job.folder))
+    spends = [] if spent is None else list(spent["platforms"].values())
+    return Outcome(
+        job.variant.name,
+        job.noise_seed,
+        {name: record["strict"]["micro"]["f1"] for name, record in records.items()},
+        _micro([record["strict"]["micro"] for record in records.values()]),
+        _by_tokens(records.values(), "weighted"),
+        _by_tokens(records.values(), "always_o"),
+        _largest(spends, "pld"),
+        _largest(spends, "rdp"),
+    )
+
+
+def _largest(spends: Sequence[Mapping[str, Any]], accountant: str) -> float | None:
+    """Return what the worst-off platform spent; None without privacy, or without any noise."""
+    found = [each[accountant] for each in spends]
+    return None if not found or None in found else float(max(found))
+
+
+def _micro(counts: Sequence[Mapping[str, Any]]) -> float:
+    hits, wrong, missed = (sum(each[key] for each in counts) for key in ("tp", "fp", "fn"))
+    return 2 * hits / max(1, 2 * hits + wrong + missed)
+
+
+def _by_tokens(records: Any, measure: str) -> float:
+    """Return a token-level F over several test parts, each weighing as many tokens as it has."""
+    parts = [record["tokens"] for record in records]
+    total = sum(part["num_tokens"] for part in parts)
+    return float(sum(part[measure]["f1"] * part["num_tokens"] for part in parts) / max(1, total))
+
+
+def by_variant(outcomes: Sequence[Outcome]) -> dict[str, list[Outcome]]:
+    """Return the outcomes of each variant, in the order of the study."""
+    grouped: dict[str, list[Outcome]] = {}
+    for outcome in outcomes:
+        grouped.setdefault(outcome.variant, []).append(outcome)
+    return grouped
+
+
+def mean_and_deviation(values: Sequence[float]) -> str:
+    """Return "0.712" or, of several, "0.712 ± 0.004": the standard deviation, not an interval."""
+    if len(values) < 2:
+        return f"{values[0]:.3f}"
+    return f"{fmean(values):.3f} ± {stdev(values):.3f}"
+
+
+def study_options(parser: ArgumentParser, out: str) -> None:
+    """Add what every study asks for."""
+    parser.add_argument("federation", type=Path)
+    parser.add_argument("--out", type=Path, default=Path(out))
+    parser.add_argument("--noise-seeds", type=int, default=5)
+    parser.add_argument("--set", action="append", default=[], metavar="KEY=VALUE")
+    parser.add_argument("--jobs", type=int, default=max(1, (os.cpu_count() or 1) // 2))
