@@ -8,7 +8,9 @@ import pytest
 import torch
 
 from fedner.errors import FednerError
+from fedner.federated.algorithms import fedavg, fedner
 from fedner.federated.checkpoints import read_state
+from fedner.federated.messages import Broadcast, update_from_bytes, update_to_bytes
 from fedner.inference.predict import Predictor
 from fedner.models.checkpoint import load_tagger
 from fedner.models.embeddings.trained_encoder import PretrainedEncoder
@@ -18,6 +20,7 @@ from fedner.runs.assembly import (
     build_platform,
     encoded,
     evaluation_part,
+    initial_shared,
     private_optimiser,
     sized_recipe,
 )
@@ -194,16 +197,17 @@ def test_workers_give_the_same_bits(made: Make, tmp_path: Path) -> None:
         assert all(torch.equal(serial[name], workers[name]) for name in serial)
 
 
-def test_updates_of_an_encoder_hold_shared_weights_alone(made: Make) -> None:
+def test_updates_hold_the_shared_weights_and_nothing_else(made: Make) -> None:
     for more in ((), (ADAPTER,)):
         federation = assemble(made(*more))
         platform = build_platform(federation, "case-reports")
-        assert set(platform.shared()) == set(federation.partition.shared)
-        assert not any(
-            name.startswith(("emissions", "decoder")) for name in federation.partition.shared
-        )
-        if more:
-            assert all(".adapters." in name for name in federation.partition.shared)
+        broadcast = Broadcast("run", 1, initial_shared(federation), batches={"case-reports": 4})
+        for algorithm in (fedner(), fedavg()):
+            update = update_from_bytes(update_to_bytes(platform.answer(algorithm.local, broadcast)))
+            assert set(update.tensors) == set(federation.partition.shared)
+            assert not update.extra
+            inner = "embeddings.context.adapters." if more else "embeddings.context.model."
+            assert all(name.startswith(inner) for name in update.tensors)
 
 
 @pytest.mark.parametrize("more", [(), (ADAPTER,)], ids=["whole", "adapted"])
