@@ -292,6 +292,29 @@ class TestTraining:
         for name, each in zip(weights, expected, strict=True):
             assert torch.allclose(total.value[name], each, atol=1e-4), name
 
+    @pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
+    @pytest.mark.parametrize("recipe", [RECIPE, ADAPTED], ids=["whole", "adapted"])
+    def test_a_gpu_gives_the_same_bits_each_time_and_those_of_the_cpu_nearly(
+        self, tiny_bert: Path, platform: SmallPlatform, recipe: Any
+    ) -> None:
+        encoder = PretrainedEncoder.open(tiny_bert)  # its own: a frozen one moves with its tagger
+        corpus = encoded(platform, encoder)
+        tagger = tagger_of(recipe, encoder, platform.space).eval()
+        _, expected = gradients(tagger, collate(corpus, range(32)))
+        pieces = encoder.pieces([sentence.tokens for sentence in platform.sentences])
+        moved = encode_corpus(
+            platform.sentences, NO_WORDS, space=platform.space, pieces=pieces, device="cuda"
+        )
+        tagger.cuda()
+        for name, each in gradients(tagger, collate(moved, range(32)))[1].items():
+            assert torch.allclose(each.cpu(), expected[name], atol=1e-3, rtol=1e-2), name
+        tagger.train()
+        found = []
+        for _ in range(2):
+            torch.manual_seed(3)
+            found.append(gradients(tagger, collate(moved, range(32)))[1])
+        assert all(torch.equal(found[0][name], found[1][name]) for name in found[0])
+
 
 class TestAdapters:
     def test_before_the_first_step_the_encoder_is_the_pretrained_one_to_the_bit(
