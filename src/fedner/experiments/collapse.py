@@ -1,0 +1,144 @@
+"""Why did federated, incremental, private tagging collapse in 2021? One thing changed at a time.
+
+    python -m fedner.experiments.collapse examples/tagging-2021.toml --noise-seeds 3
+
+The file has the settings of Jana and Biemann 2021 for one platform that holds everything. Here its
+corpus is also divided among n equal platforms and fed in slices, and each suspect is changed by
+itself: reading of the loss, clip, learning rate, noise, batch, decoder, n, slices. The table has
+entity-level strict F1 and, beside it, the paper's likely measure (token-level, weighted, "O"
+included) with what a tagger has on it that never finds anything.
+"""
+
+import argparse
+import sys
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from statistics import fmean
+
+from fedner.experiments.variants import (
+    Outcome,
+    Variant,
+    by_variant,
+    mean_and_deviation,
+    run_variants,
+    study_options,
+)
+from fedner.runs.checks import read_settings
+
+CLEAR = ("privacy.enabled=false",)
+CRF = ("model.recipe=BI-LSTM-CRF",)
+# Large batches, a rate that falls, an optimiser that scales itself, one noise for all.
+REMEDY = (
+    "algorithm={name='fedner',server={kind='adam',rate=0.01,schedule='linear'}}",
+    "privacy.where=central",
+    "privacy.clip=1.0",
+)
+
+
+def rate(value: float) -> str:
+    """Return the assignment of another learning rate."""
+    return f"algorithm.local.optimiser.rate={value}"
+
+
+def epochs(value: int) -> str:
+    """Return the assignment of the local passes of a round."""
+    return f"algorithm.local.epochs={value}"
+
+
+def one_platform() -> Iterator[Variant]:
+    """Yield the suspects that need no federation."""
+    yield Variant("no privacy", CLEAR)
+    yield Variant("as in 2021")
+    yield Variant("loss per token", ("privacy.loss=mean",))
+    yield Variant("clip 0.15", ("privacy.clip=0.15",))
+    yield Variant("clip 0.15, rate 1.5", ("privacy.clip=0.15", rate(1.5)))
+    yield Variant("clip 15", ("privacy.clip=15.0",))
+    yield Variant("rate 0.05", (rate(0.05),))
+    yield Variant("rate 0.5", (rate(0.5),))
+    yield Variant("noise 5", ("privacy.noise=5.0",))
+    yield Variant("noise 5, rate 0.03", ("privacy.noise=5.0", rate(0.03)))
+    yield Variant("batch 256", ("training.batch=256",))
+    yield Variant("batch 256, rate 1.2", ("training.batch=256", rate(1.2)))
+    yield Variant("CRF, no privacy", (*CRF, *CLEAR))
+    yield Variant("CRF", CRF)
+    yield Variant("CRF, loss per token", (*CRF, "privacy.loss=mean"))
+    yield Variant("CRF, noise 5", (*CRF, "privacy.noise=5.0"))
+
+
+def several_platforms(federation: Path, given: Sequence[str]) -> Iterator[Variant]:
+    """Yield the suspects of federation: n, one round or slices, and the remedy."""
+    for number in (5, 20):
+        apart = _divided(federation, given, number)
+        yield Variant(f"n = {number}, no privacy", (*apart, *CLEAR))
+        yield Variant(f"n = {number}", apart)
+    apart = _divided(federation, given, 5)
+    for share in (0.2, 0.6, 1.0):
+        slices = (*apart, "training.slice=0.1", f"training.rounds={round(share * 10)}")
+        yield Variant(f"n = 5, slices to {share:.0%}, one pass", (*slices, epochs(1)))
+        yield Variant(f"n = 5, slices to {share:.0%}, 10 passes", slices)
+        yield Variant(f"n = 5, slices to {share:.0%}, 10 passes, CRF", (*slices, *CRF))
+    long = "training={epochs=60,batch=1024,evaluate_every=0}"
+    yield Variant("n = 5, remedy, epsilon 3", (*apart, *REMEDY, *CRF, long, *_epsilon(3.0)))
+    yield Variant("n = 5, remedy, epsilon 1", (*apart, *REMEDY, *CRF, long, *_epsilon(1.0)))
+
+
+def _epsilon(target: float) -> tuple[str, ...]:
+    privacy = "enabled=true,where='central',unit='sentence',clip=1.0,simulation=true"
+    return (f"privacy={{{privacy},epsilon={target}}}",)
+
+
+def _divided(federation: Path, given: Sequence[str], number: int) -> tuple[str, ...]:
+    """Return the assignments that divide the file's one platform among `number` equal ones."""
+    held = read_settings(federation, tuple(given)).platforms[0]
+    platforms = (
+        f"{{name='p{part:02}',data='{held.data}',part='{part}/{number}',"
+        f"split={{by='{held.split.by}',test={held.split.test}}}}}"
+        for part in range(1, number + 1)
+    )
+    return (f"platforms=[{','.join(platforms)}]",)
+
+
+def table(outcomes: Sequence[Outcome]) -> str:
+    """Return a Markdown table: every variant with both measures and both accountants."""
+    head = ["changed", "strict F1", "tokens, O included", "epsilon (PLD / RDP)", "runs"]
+    lines = [
+        f"Always O: {outcomes[0].always_o:.3f} by tokens, O included.",
+        "",
+        f"| {' | '.join(head)} |",
+        "|---" * len(head) + "|",
+    ]
+    for name, group in by_variant(outcomes).items():
+        first = group[0]
+        spent = ""
+        if first.epsilon is not None and first.epsilon_rdp is not None:
+            spent = f"{first.epsilon:.2f} / {first.epsilon_rdp:.2f}"
+        scores = mean_and_deviation([each.micro for each in group])
+        tokens = f"{fmean(each.tokens for each in group):.3f}"
+        lines.append(f"| {name} | {scores} | {tokens} | {spent} | {len(group)} |")
+    return "\n".join(lines)
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the study and print its table."""
+    parser = argparse.ArgumentParser(description="Why did private federated tagging collapse?")
+    study_options(parser, "runs/collapse")
+    parser.add_argument("--only", default="", help="variants whose names have this in them")
+    options = parser.parse_args(arguments)
+    given = tuple(options.set)
+    variants = [
+        Variant(each.name, (*given, *each.assignments))
+        for each in (*one_platform(), *several_platforms(options.federation, given))
+        if options.only in each.name
+    ]
+    print(
+        table(
+            run_variants(
+                options.federation, variants, options.noise_seeds, options.out, options.jobs
+            )
+        )
+    )
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
