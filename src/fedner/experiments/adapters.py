@@ -240,7 +240,7 @@ def _options(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--first-seed", type=int, default=1)
     parser.add_argument("--share", type=float, default=1.0)
     parser.add_argument("--adapter", default="{ rank = 8, alpha = 16.0 }", metavar="TABLE")
-    parser.add_argument("--adapter-rate", type=float, default=1e-3)
+    parser.add_argument("--adapter-rate", type=float, default=3e-3)
     parser.add_argument("--set", action="append", default=[], metavar="KEY=VALUE")
     parser.add_argument("--jobs", type=int, default=max(1, (os.cpu_count() or 1) // 2))
     return parser.parse_args(arguments)
