@@ -20,6 +20,7 @@ from fedner.experiments.variants import (
     Variant,
     by_variant,
     mean_and_deviation,
+    noise_seeds_of,
     run_variants,
     study_options,
 )
@@ -133,7 +134,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     print(
         table(
             run_variants(
-                options.federation, variants, options.noise_seeds, options.out, options.jobs
+                options.federation, variants, noise_seeds_of(options), options.out, options.jobs
             )
         )
     )

@@ -18,6 +18,7 @@ from fedner.experiments.variants import (
     Variant,
     by_variant,
     mean_and_deviation,
+    noise_seeds_of,
     run_variants,
     study_options,
 )
@@ -65,7 +66,7 @@ def variants_of(options: argparse.Namespace) -> list[Variant]:
         found.append(Variant(PLAIN, (*given, *PLAIN_SETTINGS, *options.plain)))
     settings = read_settings(options.federation, given)
     sides = [Variant("", ()), *(Variant(each[0], tuple(each[1:])) for each in options.variant)]
-    for epsilon in options.epsilons.split(","):
+    for epsilon in filter(None, options.epsilons.split(",")):
         for side in sides:
             for share in options.shares.split(","):
                 kept = tuple(
@@ -93,7 +94,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options = parser.parse_args(arguments)
     variants = variants_of(options)
     outcomes = run_variants(
-        options.federation, variants, options.noise_seeds, options.out, options.jobs
+        options.federation, variants, noise_seeds_of(options), options.out, options.jobs
     )
     print(table(outcomes))
     return 0

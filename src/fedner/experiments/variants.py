@@ -6,7 +6,7 @@ A run that is already in its folder is taken up again, so that a study can be st
 import json
 import os
 import time
-from argparse import ArgumentParser
+from argparse import ArgumentParser, Namespace
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from dataclasses import asdict, dataclass
@@ -64,7 +64,7 @@ class _Job:
 
 
 def run_variants(
-    federation: Path, variants: Sequence[Variant], noise_seeds: int, out: Path, jobs: int
+    federation: Path, variants: Sequence[Variant], noise_seeds: range, out: Path, jobs: int
 ) -> list[Outcome]:
     """Run every variant with every seed of noise, several at a time; outcomes are stored at once.
 
@@ -83,12 +83,12 @@ def run_variants(
 
 
 def _jobs(
-    federation: Path, variants: Sequence[Variant], noise_seeds: int, out: Path
+    federation: Path, variants: Sequence[Variant], noise_seeds: range, out: Path
 ) -> Iterator[_Job]:
     for variant in variants:
         settings = read_settings(federation, variant.assignments)
         is_noised = settings.privacy.enabled and settings.privacy.noise != 0
-        for seed in range(1, 1 + (noise_seeds if is_noised else 1)):
+        for seed in noise_seeds if is_noised else noise_seeds[:1]:
             yield _Job(federation, variant, seed, out / f"{variant.name}-{seed}".replace("/", "_"))
 
 
@@ -152,5 +152,11 @@ def study_options(parser: ArgumentParser, out: str) -> None:
     parser.add_argument("federation", type=Path)
     parser.add_argument("--out", type=Path, default=Path(out))
     parser.add_argument("--noise-seeds", type=int, default=5)
+    parser.add_argument("--first-noise-seed", type=int, default=1)
     parser.add_argument("--set", action="append", default=[], metavar="KEY=VALUE")
     parser.add_argument("--jobs", type=int, default=max(1, (os.cpu_count() or 1) // 2))
+
+
+def noise_seeds_of(options: Namespace) -> range:
+    """Return the seeds of noise that the options ask for."""
+    return range(options.first_noise_seed, options.first_noise_seed + options.noise_seeds)
