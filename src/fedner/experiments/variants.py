@@ -122,7 +122,7 @@ def _largest(spends: Sequence[Mapping[str, Any]], accountant: str) -> float | No
 
 def _micro(counts: Sequence[Mapping[str, Any]]) -> float:
     hits, wrong, missed = (sum(each[key] for each in counts) for key in ("tp", "fp", "fn"))
-    return 2 * hits / max(1, 2 * hits + wrong + missed)
+    return float(2 * hits / max(1, 2 * hits + wrong + missed))
 
 
 def _by_tokens(records: Any, measure: str) -> float:
