@@ -28,6 +28,7 @@ from fedner.federated.algorithms import (
     fedner,
     scaffold,
 )
+from fedner.federated.checkpoints import read_state
 from fedner.federated.messages import Broadcast, update_from_bytes, update_to_bytes
 from fedner.federated.platform import Platform, platform
 from fedner.federated.private_steps import (
@@ -37,6 +38,7 @@ from fedner.federated.private_steps import (
     sliced_units,
 )
 from fedner.federated.run import RunRecord, RunSettings, run
+from fedner.federated.screening import NormRule
 from fedner.federated.server_noise import ServerNoise
 from fedner.privacy.entropy import SeededSimulation, SystemEntropy
 from fedner.privacy.events import GaussianRelease, from_json
@@ -421,3 +423,94 @@ def test_what_leaves_is_noised_and_nothing_else() -> None:
     assert back.scores is None
     assert set(back.event) == {"release"}  # type: ignore[arg-type]
     assert "num_units" not in json.dumps(back.event), "how many were drawn is private"
+
+
+# Every platform its own whole batch.
+
+
+@pytest.mark.parametrize("where", ["local", "central"])
+def test_own_batches_are_accounted_with_n_over_the_public_size(where: str) -> None:
+    algorithm = fedner(FednerSettings(batching="each"))
+    done = linear_run(algorithm, rounds=2, where=where)
+    for record in done.rounds:
+        for name, size in SIZES.items():
+            event = from_json(record.events[name])
+            assert isinstance(event, GaussianRelease)
+            assert event.sampling_probability == min(1.0, 9 / size), "9 units of each platform"
+    assert min(SIZES.values()) < 9, "a platform below the batch takes part as a whole"
+
+
+def test_the_server_divides_own_batches_by_what_all_of_them_expect() -> None:
+    """Without noise the joint step is the sum of clipped gradients over 9 + 9 + 5 units."""
+    silent = {"where": "central", "noise": 0.0}
+    draws = {}
+    for name, size in SIZES.items():
+        own = private_linear(name, **silent)
+        ask = Broadcast("dp", 1, initial(), batches=dict.fromkeys(SIZES, 9))
+        draws[name] = own.answer(fedner().local, ask).tensors
+        assert own.privacy is not None
+        assert own.privacy.settings.expected(9) == min(9, size)
+    algorithm = fedner(
+        FednerSettings(server=replace(FedAvgSettings().local.optimiser, rate=1.0), batching="each")
+    )
+    noise = ServerNoise(1.0, 0.0, source=SOURCE)
+    engine = InProcess(lambda name: private_linear(name, **silent), list(SIZES), algorithm.local)
+    done = run(algorithm, engine, initial(), RunSettings("dp", 1, 9, SIZES, noise=noise), 7)
+    for key, tensor in done.server.shared.items():
+        total = sum(float(draws[name][key]) for name in SIZES)
+        assert float(tensor) == pytest.approx(-total / (9 + 9 + 5), rel=1e-5)
+
+
+# What is random and is not noise.
+
+
+class Overheard(LinearLearner):
+    """Remembers which seeds of dropout it was given."""
+
+    def __init__(self) -> None:
+        super().__init__([[1.0, 0.0, 1.0]] * 4, [1.0] * 4)
+        self.seeds: list[int] = []
+
+    def clipped(
+        self, draw: Draw, clip: float, names: Collection[str], loss: str, seed: int
+    ) -> Clipped:
+        self.seeds.append(seed)
+        return super().clipped(draw, clip, names, loss, seed)
+
+
+@pytest.mark.parametrize("is_deployed", [False, True])
+def test_dropout_of_a_deployed_step_follows_from_no_seed(is_deployed: bool) -> None:
+    """Masks move with every unit less: a server that can derive them knows more than epsilon."""
+    source = SystemEntropy() if is_deployed else SOURCE
+    seeds = []
+    for _ in range(2):
+        learner = Overheard()
+        own = platform(
+            "alpha", learner, linear_partition(), 7, privacy=linear_steps(4, source=source)
+        )
+        own.answer(fedner().local, Broadcast("run", 1, initial(), batches={"alpha": 2}))
+        seeds += learner.seeds
+    assert len(seeds) == 2
+    assert (seeds[0] == seeds[1]) is not is_deployed
+
+
+# What the server refuses.
+
+
+def test_the_server_refuses_no_sum_for_its_size_before_it_noised_it() -> None:
+    """Empty draws have norm 0: by their median every other sum would be absurd."""
+    algorithm = fedner()
+    engine = InProcess(lambda name: private_linear(name, where="central"), list(SIZES),
+                       algorithm.local)  # fmt: skip
+    noise = ServerNoise(1.0, 1.0, source=SOURCE)
+    strict = NormRule(factor=1.0001, bound=1e-6)
+    plan = RunSettings("dp", 12, 3, SIZES, noise=noise, norms=strict, on_refusal="stop")
+    done = run(algorithm, engine, initial(), plan, 7)
+    assert not any(each.refusals for each in done.rounds)
+
+
+def test_norms_of_sums_without_noise_are_stored_nowhere(tmp_path: Path) -> None:
+    linear_run(fedner(), rounds=3, folder=tmp_path / "central", where="central")
+    linear_run(fedner(), rounds=3, folder=tmp_path / "local")
+    assert read_state(tmp_path / "central" / "server", 3)[1]["norms"] == []
+    assert read_state(tmp_path / "local" / "server", 3)[1]["norms"]

@@ -3,7 +3,10 @@
 import ast
 import math
 import os
+import ssl
 import struct
+import sys
+import threading
 from collections.abc import Callable
 from itertools import combinations
 from pathlib import Path
@@ -16,7 +19,13 @@ from torch import Tensor
 
 import fedner
 from fedner.errors import FednerError
-from fedner.privacy.entropy import SeededSimulation, Source, SystemEntropy, system_bytes
+from fedner.privacy.entropy import (
+    SeededSimulation,
+    Source,
+    SystemEntropy,
+    secret_seed,
+    system_bytes,
+)
 from fedner.privacy.noise import (
     Clipped,
     clip,
@@ -121,6 +130,50 @@ def test_a_forked_process_draws_other_bytes() -> None:
     seen.add(system_bytes(32))
     assert len(seen) == 5
     assert all(len(each) == 32 for each in seen)
+
+
+def test_threads_that_draw_at_once_share_no_bytes() -> None:
+    barrier = threading.Barrier(4)
+    drawn: list[bytes] = []
+
+    def draw() -> None:
+        barrier.wait()
+        drawn.extend(system_bytes(32) for _ in range(50))
+
+    threads = [threading.Thread(target=draw) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(set(drawn)) == len(drawn) == 200
+
+
+def test_without_openssl_the_kernel_gives_the_bytes(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[int] = []
+
+    def kernel(count: int) -> bytes:
+        asked.append(count)
+        return bytes(count)
+
+    def broken(count: int) -> bytes:
+        raise ssl.SSLError(f"no {count} bytes")
+
+    monkeypatch.setattr("fedner.privacy.entropy.os.urandom", kernel)
+    with monkeypatch.context() as failing:
+        failing.setattr("ssl.RAND_bytes", broken)
+        assert system_bytes(40) == bytes(40)
+    assert asked[-1] == 40
+    with monkeypatch.context() as without:
+        without.setitem(sys.modules, "ssl", None)
+        assert system_bytes(24) == bytes(24)
+    assert asked[-1] == 24
+
+
+def test_a_secret_seed_is_one_that_torch_takes_and_never_the_same() -> None:
+    seeds = {secret_seed() for _ in range(200)}
+    assert len(seeds) == 200
+    assert all(0 <= seed < 2**63 for seed in seeds)
+    assert max(seeds) > 2**61
 
 
 def test_every_draw_is_seeded_anew_by_the_kernel(monkeypatch: pytest.MonkeyPatch) -> None:

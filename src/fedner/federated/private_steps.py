@@ -33,7 +33,7 @@ from fedner.federated.learner import Learner
 from fedner.models.partition import Partition
 from fedner.models.tagger import Tagger
 from fedner.privacy.dpsgd import Loss
-from fedner.privacy.entropy import Source, SystemEntropy
+from fedner.privacy.entropy import Source, SystemEntropy, secret_seed
 from fedner.privacy.events import GaussianRelease, Slice, Unit
 from fedner.privacy.ledger import Ledger
 from fedner.privacy.noise import clip, divide, gaussian, part_of
@@ -272,7 +272,8 @@ class PrivateSteps:
             partition: Which weights travel.
             batch: The expected number of units.
             path: Names the step, for simulations.
-            dropout_seed: Of the step's dropout.
+            dropout_seed: Of the step's dropout, in simulations. One unit less moves the masks of
+                all others: that changes nothing only while masks are chance to whoever looks on.
         """
         settings = self.settings
         self.taken += 1
@@ -286,7 +287,8 @@ class PrivateSteps:
             source,
             max_sentences=settings.max_sentences,
         )
-        clipped = learner.clipped(draw, settings.clip, names, settings.loss, dropout_seed)
+        masks = dropout_seed if source.is_simulation else secret_seed()
+        clipped = learner.clipped(draw, settings.clip, names, settings.loss, masks)
         own = names
         value: dict[str, Tensor] = {}
         if settings.where == "central":

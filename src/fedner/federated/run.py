@@ -55,7 +55,7 @@ class RunSettings:
         public_sizes: The declared size of every platform: weights and batch sizes come from it.
         participation: Who is asked, and how many must have answered.
         rule: How updates are aggregated.
-        norms: When an update is absurd.
+        norms: When an update is absurd; not asked where the server adds the noise.
         on_refusal: Whether a refused update ends the run.
         evaluate_every: Score all platforms after this many rounds, and after the last; 0 for never.
         checkpoint_every: Store all states after this many rounds, and after the last; 0 for never.
@@ -230,7 +230,9 @@ def _check_noise(algorithm: Algorithm, settings: RunSettings, folder: Path | Non
 
 
 def _screen(settings: RunSettings) -> Screen:
-    return Screen(settings.norms, settings.on_refusal)
+    # Whether a sum that nobody noised yet is refused must not depend on what is in it.
+    rule = settings.norms if settings.noise is None else NormRule(None, None)
+    return Screen(rule, settings.on_refusal)
 
 
 def _begin(
@@ -368,5 +370,7 @@ def _store(engine: Engine, settings: RunSettings, state: _State, place: _Place) 
     place.record.sync()
     engine.save(state.round)
     marks = {name: asdict(mark) for name, mark in state.screen.marks.items()}
-    facts = {"run": settings.run, "norms": state.screen.norms, "marks": marks}
+    # Norms of sums that came without noise are not to outlive their round.
+    norms = [] if settings.noise else state.screen.norms
+    facts = {"run": settings.run, "norms": norms, "marks": marks}
     store_server(place.server, state.round, state.server, state.average, facts)

@@ -12,7 +12,8 @@ Where the kernel (0.4 GB/s) would be the slowest part of a step, `system_bytes` 
 generator, CTR_DRBG with AES-256 (NIST SP 800-90A), 7 GB/s where the processor has AES instructions:
 reading its output tells nothing about the rest, and who steals its state cannot go back. Before
 each draw it is seeded anew from the kernel, so that neither a fork nor a virtual machine that was
-copied while it ran gives the same noise twice.
+copied while it ran gives the same noise twice. Each thread has a generator of its own. A Python
+without OpenSSL, or one whose generator fails, draws from the kernel: slower, and no weaker.
 """
 
 import os
@@ -77,10 +78,20 @@ Source = SystemEntropy | SeededSimulation
 
 def system_bytes(count: int) -> bytes:
     """Return `count` random bytes of cryptographic quality, freshly seeded by the kernel."""
-    import ssl  # most commands never draw
+    try:
+        import ssl  # most commands never draw
+    except ImportError:
+        return os.urandom(count)
+    try:
+        ssl.RAND_add(os.urandom(_SEED_BYTES), _SEED_BYTES)
+        return ssl.RAND_bytes(count)
+    except ssl.SSLError:
+        return os.urandom(count)
 
-    ssl.RAND_add(os.urandom(_SEED_BYTES), _SEED_BYTES)
-    return ssl.RAND_bytes(count)
+
+def secret_seed() -> int:
+    """Return a 63-bit seed that nobody can derive, for what is random and is not noise: dropout."""
+    return int.from_bytes(os.urandom(8), "little") >> 1
 
 
 def random_words(source: Source, count: int, *path: PathPart) -> "npt.NDArray[np.uint64]":

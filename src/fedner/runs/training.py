@@ -161,8 +161,6 @@ def run_settings(
     elif settings.privacy.enabled and not settings.privacy.simulation:
         evaluate = 0  # scores by round would leave the platforms without noise
     noise = None if protection is None else protection.server
-    # What the server noises is not to be told by which norms it refuses.
-    norms = NormRule(None, None) if noise else NormRule(asked.norm_factor, asked.norm_bound)
     checkpoint = epoch if training.checkpoint_every is None else training.checkpoint_every
     if noise is not None and not noise.source.is_simulation:
         checkpoint = 1  # a sum must not be noised twice, not even after a crash
@@ -173,7 +171,7 @@ def run_settings(
         public_sizes=federation.public_sizes,
         participation=Participation(asked.sample, asked.quorum),
         rule=RULES[asked.rule],
-        norms=norms,
+        norms=NormRule(asked.norm_factor, asked.norm_bound),
         on_refusal=asked.on_refusal,
         evaluate_every=evaluate,
         checkpoint_every=checkpoint or rounds,  # the last round is always kept: it is the result
