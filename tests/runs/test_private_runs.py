@@ -7,6 +7,8 @@ from pathlib import Path
 import pytest
 import torch
 
+from fedner.corpus.synthetic import generate
+from fedner.corpus.writers.jsonl import write_jsonl
 from fedner.errors import FednerError
 from fedner.federated.checkpoints import read_state
 from fedner.federated.run import run
@@ -86,6 +88,34 @@ def test_a_deployment_needs_a_budget_and_public_sizes_and_tells_no_scores(tiny: 
     assert set(told(tiny, "privacy.simulation=true")) == {"privacy"}
     small = told(tiny, *ON, "privacy.epsilon=3", "privacy.budget=2")
     assert set(small) == {"privacy.budget"}
+
+
+def test_a_deployment_reads_no_types_off_the_texts_and_has_no_parts(
+    tiny: Make, tmp_path: Path
+) -> None:
+    write_jsonl(tmp_path / "ward.jsonl", generate("case-reports", 40, 1))
+    own = ("privacy.noise=1.0", "privacy.budget=9", "training.evaluate_every=0", *SIZES)
+    own = (*own, f"platforms.0.data={tmp_path / 'ward.jsonl'}")
+    problems = told(tiny, *own, 'platforms.1.part="1/2"')
+    assert set(problems) == {"platforms[0].labels", "platforms[1].part"}
+    assert "rare one" in problems["platforms[0].labels"]
+    declared = 'platforms.0.labels=["ADE", "Drug"]'
+    tiny("privacy.enabled=true", *own, declared)
+    # Whose presence is protected makes no difference: sizes and types are told all the same.
+    whole = told(tiny, "privacy.noise=1.0", "privacy.budget=9", "privacy.unit=platform")
+    assert {key for key in whole if "public_size" in key} == {
+        f"platforms[{number}].public_size" for number in range(3)
+    }
+
+
+@pytest.mark.parametrize("unit", ["document", "patient"])
+def test_parts_of_a_corpus_tear_no_unit_apart(tiny: Make, unit: str) -> None:
+    on = ("privacy.simulation=true", "privacy.noise=1.0", f"privacy.unit={unit}")
+    part = 'platforms.0.part="1/2"'
+    problems = told(tiny, *on, part)
+    assert set(problems) == {"platforms[0].split.by"}
+    assert "several platforms" in problems["platforms[0].split.by"]
+    tiny("privacy.enabled=true", *on, part, "platforms.0.split.by=patient")
 
 
 def test_patients_that_nobody_named_cannot_be_the_unit(tiny: Make) -> None:
@@ -211,6 +241,16 @@ def test_a_frozen_private_part_is_trained_after_the_last_update(tiny: Make, tmp_
         assert torch.equal(final[key], server[f"shared/{key}"])
     notes = " ".join(RunFolder(tmp_path / "run").read(PRIVACY)["notes"])
     assert "does not cover" in notes
+
+
+@pytest.mark.parametrize("unit", ["sentence", "platform"])
+def test_what_epsilon_does_not_cover_is_said(tiny: Make, tmp_path: Path, unit: str) -> None:
+    settings = tiny(*ON, "privacy.noise=1.0", f"privacy.unit={unit}", "training.rounds=1")
+    train_run(settings, tmp_path / "run")
+    notes = " ".join(RunFolder(tmp_path / "run").read(PRIVACY)["notes"])
+    assert ("private part was trained without noise" in notes) is (unit == "platform")
+    assert ("split into training and test part is taken as given" in notes) is (unit == "sentence")
+    assert "for the platform's own eyes" in notes
 
 
 def test_the_server_of_a_deployment_noises_every_sum_once(tiny: Make, tmp_path: Path) -> None:

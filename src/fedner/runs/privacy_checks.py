@@ -8,6 +8,7 @@ from fedner.models.zoo import RECIPES
 from fedner.settings import SettingProblem, Settings
 
 ALL_TAGS = "everything"
+_FROM_FINE_TO_COARSE = ("sentence", "document", "patient")
 
 
 def privacy_problems(
@@ -23,6 +24,7 @@ def privacy_problems(
     yield from _encoder_problems(settings)
     yield from _part_problems(settings)
     yield from _score_problems(settings)
+    yield from _unit_problems(settings)
     if algorithm is not None:
         yield from _algorithm_problems(settings, algorithm, parameters)
     if not settings.privacy.simulation:
@@ -103,6 +105,23 @@ def _score_problems(settings: Settings) -> Iterator[SettingProblem]:
         )  # fmt: skip
 
 
+def _unit_problems(settings: Settings) -> Iterator[SettingProblem]:
+    """Yield parts of one corpus that would put a unit on several platforms."""
+    unit = settings.privacy.unit
+    if unit == "platform":
+        return
+    for number, platform in enumerate(settings.platforms):
+        by = platform.split.by
+        is_torn = _FROM_FINE_TO_COARSE.index(by) < _FROM_FINE_TO_COARSE.index(unit)
+        if platform.part is not None and is_torn:
+            yield SettingProblem(
+                f"platforms[{number}].split.by", f"{by!r} with part and privacy.unit {unit!r}",
+                repr(unit),
+                f"Parts cut by {by} put a {unit} on several platforms, each of which clips it by "
+                "itself.",
+            )  # fmt: skip
+
+
 def _algorithm_problems(
     settings: Settings, algorithm: Algorithm, parameters: object
 ) -> Iterator[SettingProblem]:
@@ -160,12 +179,21 @@ def _deployment_problems(settings: Settings) -> Iterator[SettingProblem]:
             "training.controls", str(list(training.controls)), "no controls",
             "They train without noise; compare in a simulation.",
         )  # fmt: skip
-    if privacy.unit == "platform":
-        return
+    counted = "sentence" if privacy.unit == "platform" else privacy.unit
     for number, platform in enumerate(settings.platforms):
         if platform.public_size is None:
             yield SettingProblem(
-                f"platforms[{number}].public_size", "nothing",
-                f"a rounded number of {privacy.unit}s",
+                f"platforms[{number}].public_size", "nothing", f"a rounded number of {counted}s",
                 "The true number tells whether somebody is in the data.",
+            )  # fmt: skip
+        if platform.labels is None and platform.synthetic is None:
+            yield SettingProblem(
+                f"platforms[{number}].labels", "nothing", "the types that it annotates",
+                "Read off the texts, they would tell whether somebody has a rare one, and the "
+                "size of the model would depend on it.",
+            )  # fmt: skip
+        if platform.part is not None:
+            yield SettingProblem(
+                f"platforms[{number}].part", repr(platform.part), "no such key",
+                "Platforms that are parts of one corpus are for simulations.",
             )  # fmt: skip

@@ -27,13 +27,21 @@ CENTRAL_NOTE = (
 )
 LOCAL_NOTE = "Every platform added its own noise; the server need not be trusted."
 SCORES_NOTE = (
-    "Scores on the platforms' test parts are computed where the data are and are not covered by "
-    "epsilon."
+    "Scores on the platforms' test parts and counts of their texts are made where the data are and "
+    "are not covered by epsilon: a report that holds them is for the platform's own eyes."
 )
 NOISED_SCORES_NOTE = (
     "Scores by round are noised (multiplier {noise:g}, a unit's counts clipped at {clip:g}) and "
-    "every release of them is in epsilon. Scores at the end are computed where the data are and "
-    "are not."
+    "every release of them is in epsilon. Scores at the end and counts of texts are made where the "
+    "data are and are not: a report that holds them is for the platform's own eyes."
+)
+SPLIT_NOTE = (
+    "The split into training and test part is taken as given: neighbours differ in one unit of a "
+    "part, and the rest of it stays."
+)
+WHOLE_NOTE = (
+    "Protected is what left each platform. Its private part was trained without noise: whoever is "
+    "given a platform's finished tagger is given something that epsilon does not cover."
 )
 FROZEN_NOTE = (
     "The private part was frozen while updates left and trained without noise afterwards: whoever "
@@ -170,6 +178,10 @@ def _notes(settings: Settings) -> list[str]:
     notes.append(CENTRAL_NOTE if held.where == "central" else LOCAL_NOTE)
     if held.private_part == "frozen":
         notes.append(FROZEN_NOTE)
+    if held.unit == "platform":
+        notes.append(WHOLE_NOTE)
+    else:
+        notes.append(SPLIT_NOTE)
     if settings.embeddings.trained:
         notes.append(
             "The word table is trained: every one of its rows gets noise in every step, also those "
