@@ -9,7 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fedner.corpus.document import Document, Span
+from fedner.corpus import reading
+from fedner.corpus.document import Corpus, Document, Span
 from fedner.corpus.files import MAX_LINE_CHARACTERS
 from fedner.corpus.problems import ProblemLog
 from fedner.corpus.readers import columns
@@ -19,7 +20,15 @@ from fedner.corpus.readers.reader import ReadOptions
 from fedner.corpus.reading import open_corpus
 from fedner.corpus.schemes import decode, encode
 from fedner.corpus.sentence import Entity, Sentence
-from fedner.corpus.writers.columns import write_columns
+from fedner.corpus.writers import WRITERS, WriteOptions
+from fedner.corpus.writers.columns import (
+    LOST_EMPTY,
+    LOST_IDS,
+    LOST_LABELS,
+    LOST_PATIENTS,
+    LOST_TEXT,
+    write_columns,
+)
 from fedner.errors import FednerError
 
 CONLL = """-DOCSTART- -X- O O
@@ -433,12 +442,55 @@ def test_written_markers_come_back_as_documents(tmp_path: Path) -> None:
     assert log.total == 0
 
 
-@pytest.mark.parametrize("word", ["", "a\tb", "a\nb", "-DOCSTART-"])
+@pytest.mark.parametrize("word", ["", "a\tb", "a\nb", "-DOCSTART-", "a\0", "\ud800"])
 def test_what_columns_cannot_carry_is_refused(tmp_path: Path, word: str) -> None:
     path = tmp_path / "a.txt"
     with pytest.raises(FednerError, match="cannot stand in a column file"):
         write_columns(path, [Sentence.of(["fine", word])])
     assert not path.exists()
+
+
+def test_a_byte_order_mark_cannot_begin_a_file_but_may_stand_within(tmp_path: Path) -> None:
+    path = tmp_path / "a.txt"
+    marked = Sentence.of(["\ufeffa", "b"], (Entity(1, 2, "X"),))
+    with pytest.raises(FednerError, match="cannot stand in a column file"):
+        write_columns(path, [marked])
+    write_columns(path, [Sentence.of(["x"]), marked])
+    assert [document.text for document in reading.read(path)] == ["x", "\ufeffa b"]
+
+
+def test_a_corpus_of_columns_comes_back_with_its_documents(tmp_path: Path) -> None:
+    path = tmp_path / "a.conll"
+    path.write_text("-DOCSTART- O\n\na O\nb B-X\n\nc B-X\n\n-DOCSTART- O\n\nd B-Y\n\n")
+    corpus = reading.read(path)
+    losses = WRITERS["columns"].write(tmp_path / "b.conll", corpus, WriteOptions())
+    assert losses == {LOST_IDS: 2}
+    back = reading.read(tmp_path / "b.conll")
+    assert [(each.text, each.spans, each.segments) for each in back] == [
+        (each.text, each.spans, each.segments) for each in corpus
+    ]
+
+
+def test_without_need_no_marker_is_written(tmp_path: Path) -> None:
+    path = tmp_path / "a.conll"
+    path.write_text("a O\nb B-X\n\nc B-X\n\n")
+    WRITERS["columns"].write(tmp_path / "b.conll", reading.read(path), WriteOptions())
+    assert "-DOCSTART-" not in (tmp_path / "b.conll").read_text()
+    assert [each.text for each in reading.read(tmp_path / "b.conll")] == ["a b", "c"]
+
+
+def test_what_columns_have_no_place_for_is_counted(tmp_path: Path) -> None:
+    documents = (
+        Document("one", "A  rash.", (Span.of(3, 7, "ADE"),), patient="p"),
+        Document("two", "fine day"),
+        Document("three", "  "),
+    )
+    corpus = Corpus("notes", ("ADE", "Drug"), documents)
+    path = tmp_path / "a.conll"
+    losses = WRITERS["columns"].write(path, corpus, WriteOptions())
+    expected = {LOST_IDS: 3, LOST_PATIENTS: 1, LOST_TEXT: 1, LOST_EMPTY: 1, LOST_LABELS: 1}
+    assert losses == expected
+    assert [document.text for document in reading.read(path)] == ["A rash .", "fine day"]
 
 
 # The real corpora, counted by their README (which takes document markers for sentences).

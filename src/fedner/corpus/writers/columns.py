@@ -1,9 +1,16 @@
-"""Writes token columns: token, tab, tag; a blank line after each sentence."""
+"""Writes token columns: token, tab, tag; a blank line after each sentence.
 
+A `-DOCSTART-` line stands before each document where one of them has several sentences: read again,
+a file without such lines has a document for each sentence. What columns have no place for is
+counted: ids, patients, the text between tokens, types that are annotated but never occur.
+"""
+
+from collections import Counter
 from collections.abc import Iterable
+from itertools import groupby
 from pathlib import Path
 
-from fedner.corpus.document import Corpus
+from fedner.corpus.document import Corpus, labels_of
 from fedner.corpus.files import atomic_writer
 from fedner.corpus.prepare import prepare
 from fedner.corpus.readers.column_layout import MARKER
@@ -11,6 +18,15 @@ from fedner.corpus.schemes import canonical, encode
 from fedner.corpus.sentence import Sentence
 from fedner.corpus.writers.writer import Losses, WriteOptions, Writer
 from fedner.errors import FednerError
+
+LOST_IDS = "ids of documents (columns name them by line)"
+LOST_PATIENTS = "patients (columns have no place for them)"
+LOST_TEXT = "texts with other white space than columns stand for"
+LOST_EMPTY = "documents without tokens (left out)"
+LOST_LABELS = "annotated types that never occur (columns do not declare them)"
+
+_BYTE_ORDER_MARK = "\ufeff"
+_SEPARATORS = ("\t", "\n", "\r")
 
 
 def write_columns(
@@ -44,6 +60,8 @@ def write_columns(
                 document = sentence.document
                 file.write(f"{MARKER}\tO\n\n")
             if sentence.tokens:
+                if not (count or has_markers) and sentence.tokens[0][:1] == _BYTE_ORDER_MARK:
+                    _refuse(sentence, ["O"] * len(sentence.tokens), (_BYTE_ORDER_MARK,))
                 file.write(_lines(sentence, encode(sentence.entities, len(sentence.tokens), name)))
                 count += 1
     return count
@@ -55,28 +73,60 @@ def _lines(sentence: Sentence, tags: list[str]) -> str:
     # A stray separator in a token or a label shows in the counts; only then is it looked for.
     num_rows = len(rows)
     if text.count("\t") != num_rows or text.count("\n") != num_rows or "\r\n" in text:
-        _refuse(sentence, tags)
+        _refuse(sentence, tags, _SEPARATORS)
     if not all(sentence.tokens) or MARKER in sentence.tokens:
-        _refuse(sentence, tags)
+        _refuse(sentence, tags, _SEPARATORS)
+    if not text.isascii():
+        _check_encoding(sentence, tags, text)
+    if "\0" in text:
+        _refuse(sentence, tags, ("\0",))
     return f"{text}\n"
 
 
-def _refuse(sentence: Sentence, tags: list[str]) -> None:
+def _check_encoding(sentence: Sentence, tags: list[str], text: str) -> None:
+    """Refuse what UTF-8 does not have."""
+    try:
+        text.encode()
+    except UnicodeEncodeError as error:
+        _refuse(sentence, tags, (text[error.start],))
+
+
+def _refuse(sentence: Sentence, tags: list[str], marks: tuple[str, ...]) -> None:
     for token, tag in zip(sentence.tokens, tags, strict=True):
         for what, text in (("token", token), ("tag", tag)):
-            if not text or text == MARKER or any(mark in text for mark in "\t\n\r"):
+            if not text or text == MARKER or any(mark in text for mark in marks):
                 raise FednerError(
                     f'document "{sentence.document}", sentence {sentence.index}: the {what} '
-                    f"{text!r} cannot stand in a column file",
-                    f"Tokens and labels must not be empty, hold tabs or line ends, or be {MARKER}; "
-                    "write JSONL instead.",
+                    f"{text!a} cannot stand in a column file",
+                    "Tokens and labels must not be empty, hold tabs, line ends, NUL or half a "
+                    f"surrogate pair, be {MARKER}, or begin the file with a byte-order mark; mend "
+                    "the text, or write JSONL instead.",
                 )
 
 
 def _write(path: Path, corpus: Corpus, options: WriteOptions) -> Losses:
     prepared = prepare(corpus, sentences=options.sentences, flatten=options.flatten)
-    write_columns(path, prepared.sentences, options.scheme)
-    return dict(prepared.changes.rows())
+    has_markers = any(sentence.index > 0 for sentence in prepared.sentences)
+    write_columns(path, prepared.sentences, options.scheme, has_markers=has_markers)
+    losses = Counter(dict(prepared.changes.rows()))
+    losses.update(_not_carried(corpus, prepared.sentences))
+    return dict(losses)
+
+
+def _not_carried(corpus: Corpus, sentences: Iterable[Sentence]) -> Losses:
+    """Count what a reader of the columns will not see, beside what preparing them changed."""
+    texts = {
+        name: "\n".join(" ".join(sentence.tokens) for sentence in group)
+        for name, group in groupby(sentences, key=lambda sentence: sentence.document)
+    }
+    counts = {
+        LOST_IDS: len(corpus),
+        LOST_PATIENTS: sum(document.patient is not None for document in corpus),
+        LOST_TEXT: sum(texts.get(each.id, each.text) != each.text for each in corpus),
+        LOST_EMPTY: sum(document.id not in texts for document in corpus),
+        LOST_LABELS: len(set(corpus.labels) - set(labels_of(corpus))),
+    }
+    return {what: count for what, count in counts.items() if count}
 
 
 WRITER = Writer(
