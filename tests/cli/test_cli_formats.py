@@ -77,3 +77,21 @@ def test_a_folder_in_use_is_never_written_to(archive: Path, tmp_path: Path) -> N
     assert code != 0
     assert "a folder with files in it" in error
     assert [path.name for path in (tmp_path / "mine").iterdir()] == ["notes.md"]
+
+
+@pytest.mark.parametrize("label", ["[/b]", "[red]ADE", "[link=x]"])
+def test_names_that_look_like_markup_are_shown_as_they_are(tmp_path: Path, label: str) -> None:
+    span = {"start": 0, "end": 6, "label": label}
+    path = tmp_path / "a[red].jsonl"
+    path.write_text(json.dumps({"id": "1", "text": "Nausea today", "spans": [span]}) + "\n")
+    for arguments in (
+        ("data", "inspect", path),
+        ("data", "platforms", path, "--into", 1),
+        ("score", path, path),
+    ):
+        code, shown, error = run(*arguments)
+        assert (code, error) == (0, "")
+        assert label in "".join(shown.split()) or "score" in arguments
+    code, shown, _ = run("data", "convert", path, tmp_path / "b[red].jsonl", "--to", "jsonl")
+    assert code == 0
+    assert "b[red].jsonl" in shown

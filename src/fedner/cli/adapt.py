@@ -81,7 +81,7 @@ def _platform(settings: dict[str, Any], given: dict[str, Any]) -> Any:
 
 
 def _show(result: dict[str, Any]) -> None:
-    from fedner.cli.output import console, table
+    from fedner.cli.output import console, show_place, table
 
     strict, relaxed = result["scores"]["strict"], result["scores"]["relaxed"]
     rows = [
@@ -96,4 +96,4 @@ def _show(result: dict[str, Any]) -> None:
         f"trained {result['trained_numbers']:,} numbers; {result['kept_shared_numbers']:,} shared "
         "ones stayed as the federation left them; nothing left the platform"
     )
-    console.print(f"tagger: [bold]{result['tagger']}[/]", soft_wrap=True)
+    show_place("tagger:", result["tagger"])

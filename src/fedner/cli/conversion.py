@@ -4,7 +4,7 @@ from pathlib import Path
 from typing import Any
 
 from fedner.cli.inputs import CliSentences, Loaded, TargetFormat, ready_to_write, sentence_policy
-from fedner.cli.output import console, table
+from fedner.cli.output import console, show_place, table
 from fedner.corpus.flatten import FlattenPolicy
 
 
@@ -39,9 +39,11 @@ def convert(
 
 def show(result: dict[str, Any]) -> None:
     """Print what was converted."""
-    console.print(
-        f"[bold]{result['written']}[/] ({result['to']}): {result['documents']:,} documents, "
-        f"{result['mentions']:,} mentions, read as {result['format']}"
+    show_place(
+        "written to",
+        result["written"],
+        f" ({result['to']}): {result['documents']:,} documents, {result['mentions']:,} mentions, "
+        f"read as {result['format']}",
     )
     if result["losses"]:
         console.print(table("Changed or lost", ("what", "count"), result["losses"].items()))

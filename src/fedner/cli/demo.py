@@ -38,7 +38,8 @@ def demo(
     settings = read_settings(path, tuple(changes))
     folder = _free(Path("runs") / "demo") if out is None else out
     if not json:
-        console.print(f"[bold]{SYNTHETIC_NOTE}[/] Three platforms that cannot share their texts:")
+        console.print(SYNTHETIC_NOTE, style="bold", end=" ")
+        console.print("Three platforms that cannot share their texts:")
         for platform in settings.platforms:
             console.print(f"  {platform.name}: {_described(platform.name)}", soft_wrap=True)
     scores = train_shown(settings, folder, is_quiet=json)

@@ -5,7 +5,6 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from rich.markup import escape
 from rich.text import Text
 
 from fedner.cli.output import console, table
@@ -24,11 +23,12 @@ RULES = {
 
 def show(path: Path, form: str, facts: "StoreFacts", corpus: Path, found: Coverage) -> None:
     """Print the vectors' format and size, the coverage, and the most frequent unknown words."""
-    console.print(f"[bold]{escape(str(path))}[/]: [bold green]{form}[/]", soft_wrap=True)
+    lead = Text.assemble((str(path), "bold"), ": ", (form, "bold green"))
+    console.print(lead, soft_wrap=True)
     console.print(table("Vectors", ("", ""), _fact_rows(facts)))
     columns = ("words", "tokens", "exact", "lower case", "found", "types", "types found")
     title = f"Coverage of {corpus.name}; the tagger looks words up {RULES[found.lowercase]}"
-    console.print(table(escape(title), columns, _part_rows(found)))
+    console.print(table(title, columns, _part_rows(found)))
     if facts.is_lowercased and found.lowercase == "never":
         console.print(
             "The vectors are all in lower case: set embeddings.lowercase to fallback or always.",
@@ -43,7 +43,7 @@ def show(path: Path, form: str, facts: "StoreFacts", corpus: Path, found: Covera
     if found.unknown:
         console.print(LOCAL_NOTE, style="dim")
     elif found.everywhere.types.found == found.everywhere.types.total:
-        console.print("[green]no unknown words[/]")
+        console.print("no unknown words", style="green")
 
 
 def as_json(

@@ -28,9 +28,7 @@ def export(
     json: Annotated[bool, typer.Option("--json", help="Print JSON for machines.")] = False,
 ) -> None:
     """Write a tagger as ONNX and JSON: the same predictions without torch."""
-    from rich.markup import escape
-
-    from fedner.cli.output import console, show_json, table
+    from fedner.cli.output import console, show_json, show_place, table
     from fedner.inference.onnx_export import export_onnx
     from fedner.models.checkpoint import load_tagger
     from fedner.runs.folder import tagger_folder
@@ -44,10 +42,10 @@ def export(
         show_json({"export": str(to), "format": format, "files": files, "context": origin})
         return
     console.print(table(f"{loaded.recipe.name} as {format}", ("file", "bytes"), files.items()))
-    console.print(f"written to [bold]{escape(str(to))}[/]", soft_wrap=True)
+    show_place("written to", to)
     if encoder is not None:
         console.print(
-            f"The context features ({encoder.kind} {escape(encoder.name)}) are an input of the "
+            f"The context features ({encoder.kind} {encoder.name}) are an input of the "
             "graph; their encoder is not exported.",
             style="dim",
         )

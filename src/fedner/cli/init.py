@@ -17,7 +17,7 @@ def init(
     from importlib.resources import files
 
     from fedner.cli.inputs import ready_to_write
-    from fedner.cli.output import console, show_json
+    from fedner.cli.output import show_json, show_place
     from fedner.durable import write_text
 
     text = files("fedner.runs").joinpath("example.toml").read_text(encoding="utf-8")
@@ -25,4 +25,4 @@ def init(
     if json:
         show_json({"written": str(path)})
     else:
-        console.print(f"written to [bold]{path}[/]; try: fedner train {path}", soft_wrap=True)
+        show_place("written to", path, f"; try: fedner train {path}")

@@ -2,7 +2,6 @@
 
 from pathlib import Path
 
-from rich.markup import escape
 from rich.text import Text
 
 from fedner.cli.output import colour_of, console, highlighted, table
@@ -13,10 +12,9 @@ PROBLEMS_SHOWN = 10
 
 def show(path: Path, found: Inspection, *, lenient: bool) -> None:
     """Print format, counts, mentions, problems, what training would see, and examples."""
-    console.print(
-        f"[bold]{escape(str(path))}[/]: [bold green]{found.recognition.format}[/] "
-        f"({escape(found.recognition.why)})"
-    )
+    recognised = (found.recognition.format, "bold green")
+    why = f" ({found.recognition.why})"
+    console.print(Text.assemble((str(path), "bold"), ": ", recognised, why))
     console.print(table("What the files declare", ("", ""), _count_rows(found)))
     labels = sorted(found.total.mentions)
     counts = sorted(found.total.mentions.items(), key=lambda item: -item[1])
@@ -79,7 +77,7 @@ def _count_rows(found: Inspection) -> list[tuple[str, object]]:
 def _show_problems(found: Inspection, *, lenient: bool) -> None:
     log = found.log
     if not log.total:
-        console.print("[green]no problems[/]")
+        console.print("no problems", style="green")
         return
     console.print(table("Problems", ("kind", "count"), log.counts.most_common()))
     for problem in log.problems[:PROBLEMS_SHOWN]:

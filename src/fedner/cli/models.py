@@ -97,6 +97,8 @@ def _modules(names: tuple[str, ...]) -> list[str]:
 
 
 def _show(rows: list[dict[str, Any]]) -> None:
+    from rich.text import Text
+
     from fedner.cli.output import console, table
 
     console.print(
@@ -122,4 +124,5 @@ def _show(rows: list[dict[str, Any]]) -> None:
         style="dim",
     )
     for row in rows:
-        console.print(f"[bold]{row['name']}[/bold]: {row['paper']}. {row['reading']}")
+        told = f": {row['paper']}. {row['reading']}"
+        console.print(Text.assemble((row["name"], "bold"), told))

@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Iterable, Sequence
-from typing import Any
+from typing import Any, Literal
 
 from rich.console import Console
 from rich.table import Table
@@ -10,8 +10,9 @@ from rich.text import Text
 
 from fedner.errors import FednerError
 
-console = Console(highlight=False)
-errors = Console(stderr=True, highlight=False)
+# No markup: what is shown are names, labels and words of users, and "[/b]" may be one of them.
+console = Console(highlight=False, markup=False)
+errors = Console(stderr=True, highlight=False, markup=False)
 
 _COLOURS = ("cyan", "magenta", "green", "yellow", "blue", "red", "bright_cyan", "bright_magenta")
 
@@ -29,12 +30,19 @@ def show_error(error: FednerError) -> None:
         errors.print(Text.assemble(("hint: ", "bold yellow"), error.hint), soft_wrap=True)
 
 
+def show_place(what: str, place: object, rest: str = "") -> None:
+    """Print where something is; never wrapped, so that it can be copied."""
+    console.print(Text.assemble(f"{what} ", (str(place), "bold"), rest), soft_wrap=True)
+
+
 def table(title: str, columns: Sequence[str], rows: Iterable[Sequence[object]]) -> Table:
     """Return a table whose first column is text and whose others are numbers, aligned right."""
     result = Table(title=title, title_justify="left", title_style="bold", header_style="bold")
     result.show_header = any(columns)
     for position, column in enumerate(columns):
-        result.add_column(column, justify="left" if position == 0 else "right")
+        # Folded where the terminal is narrow: a name that was cut short may stand for another.
+        justify: Literal["left", "right"] = "left" if position == 0 else "right"
+        result.add_column(column, justify=justify, overflow="fold")
     for row in rows:
         result.add_row(*(cell if isinstance(cell, Text) else _cell(cell) for cell in row))
     return result

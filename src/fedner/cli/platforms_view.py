@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from fedner.cli.inputs import CliUnit, Loaded, ready_to_write
-from fedner.cli.output import console, highlighted, table
+from fedner.cli.output import console, highlighted, show_place, table
 from fedner.corpus.document import Corpus
 from fedner.corpus.platforms import Division, by_source, divide
 from fedner.corpus.sentence import Sentence
@@ -124,7 +124,7 @@ def show(result: dict[str, Any]) -> None:
         for example in row.get("examples", ()):
             console.print(_shown(row, example))
     if result["written"]:
-        console.print(f"written to [bold]{result['written']}[/]")
+        show_place("written to", result["written"])
 
 
 def _shown(row: dict[str, Any], example: dict[str, Any]) -> Any:

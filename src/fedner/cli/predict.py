@@ -163,5 +163,4 @@ def _show(found: "Iterable[Predicted]", predictor: "Predictor") -> None:
             console.print(
                 f"  {mention.start}-{mention.end} {mention.label} {mention.confidence:.3f}",
                 style="dim",
-                markup=False,
             )

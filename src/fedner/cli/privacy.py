@@ -57,9 +57,9 @@ def plan(
         return
     _show_plan(made)
     if svg is not None:
-        from fedner.cli.output import console
+        from fedner.cli.output import show_place
 
-        console.print(f"curve: [bold]{svg}[/]", soft_wrap=True)
+        show_place("curve:", svg)
 
 
 def _show_plan(made: Any) -> None:
@@ -78,7 +78,7 @@ def _show_plan(made: Any) -> None:
     if made.rdp_noise is not None:
         rows.append(("noise multiplier by RDP", f"{made.rdp_noise:.4g}"))
     console.print(table("What each platform would spend", ("", ""), rows))
-    console.print(text_curve(made.curve), markup=False)
+    console.print(text_curve(made.curve))
     console.print(
         "Neighbours differ in one unit. PLD is the tighter bound; both are upper bounds.",
         style="dim",
@@ -127,7 +127,7 @@ def _show_run(title: str, found: dict[str, Any]) -> None:
     for note in found["notes"]:
         console.print(note, style="dim")
     for use in found["uncharged"]:
-        console.print(f"declared, not in epsilon: {use}", markup=False)
+        console.print(f"declared, not in epsilon: {use}")
 
 
 def _show_ledger(found: dict[str, Any]) -> None:

@@ -24,17 +24,21 @@ def redact(
             help="[TYPE]; a pseudonym, the same for the same words; or a mask of the same length.",
         ),
     ] = "type",
+    vectors: Annotated[
+        Path | None, typer.Option("--vectors", help="The model's word vectors, if they moved.")
+    ] = None,
+    context: Annotated[
+        Path | None, typer.Option("--context", help="The model's context encoder, if it moved.")
+    ] = None,
     json: Annotated[bool, typer.Option("--json", help="Print JSON for machines.")] = False,
 ) -> None:
     """Replace found entities; everything else stays byte for byte. Taggers miss some."""
-    from rich.markup import escape
-
-    from fedner.cli.output import console, show_json, table
+    from fedner.cli.output import console, show_json, show_place, table
     from fedner.inference.predict import Predictor
     from fedner.inference.redact import redact_files
     from fedner.runs.folder import tagger_folder
 
-    predictor = Predictor.load(tagger_folder(model, platform))
+    predictor = Predictor.load(tagger_folder(model, platform), vectors=vectors, context=context)
     done = list(redact_files(predictor, source, out, how))
     if json:
         rows = [
@@ -48,7 +52,7 @@ def redact(
         for label, count in each.replaced.items():
             total[label] = total.get(label, 0) + count
     console.print(table(f"Replaced in {len(done):,} files", ("type", "count"), total.items()))
-    console.print(f"written to [bold]{escape(str(out))}[/]", soft_wrap=True)
+    show_place("written to", out)
     console.print(
         "A tagger misses mentions: what it leaves may still identify people.", style="dim"
     )

@@ -5,7 +5,7 @@ from typing import Any
 
 from rich.text import Text
 
-from fedner.cli.output import console, table
+from fedner.cli.output import console, show_place, table
 
 SYNTHETIC_NOTE = "Synthetic data: the texts were made by a program."
 _STYLES = {"yes": "bold green", "no": "bold red", "not clear": "bold"}
@@ -53,7 +53,9 @@ def _gain(gain: dict[str, Any] | None) -> list[object]:
 
 def interval(difference: dict[str, float]) -> str:
     """Return a difference in points of F1 with its interval."""
-    value, low, high = (100 * difference[key] for key in ("value", "low", "high"))
+    # Adding zero takes the sign from a zero that came from below.
+    points = (round(100 * difference[key], 1) + 0.0 for key in ("value", "low", "high"))
+    value, low, high = points
     return f"{value:+.1f} ({low:+.1f} to {high:+.1f})"
 
 
@@ -84,6 +86,6 @@ def show_left(left: dict[str, Any]) -> None:
 
 def show_places(folder: Path, report: Path, card: Path) -> None:
     """Print where the run, its report and its model card are."""
-    console.print(f"run: [bold]{folder}[/]", soft_wrap=True)
-    console.print(f"report: [bold]{report}[/] (opens offline)", soft_wrap=True)
-    console.print(f"model card: [bold]{card}[/]", soft_wrap=True)
+    show_place("run:", folder)
+    show_place("report:", report, " (opens offline)")
+    show_place("model card:", card)

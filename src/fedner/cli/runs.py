@@ -75,7 +75,7 @@ def _show_comparison(found: dict[str, Any]) -> None:
 
 def report(run: RunArgument, json: JsonOption = False) -> None:
     """Write the report of RUN (HTML, opens offline) and its model card (Markdown) anew."""
-    from fedner.cli.output import console, show_json
+    from fedner.cli.output import show_json, show_place
     from fedner.runs.folder import open_run
     from fedner.runs.report import write_report
 
@@ -84,8 +84,8 @@ def report(run: RunArgument, json: JsonOption = False) -> None:
     if json:
         show_json({"report": str(folder.report), "card": str(folder.card)})
     else:
-        console.print(f"report: [bold]{folder.report}[/]", soft_wrap=True)
-        console.print(f"model card: [bold]{folder.card}[/]", soft_wrap=True)
+        show_place("report:", folder.report)
+        show_place("model card:", folder.card)
 
 
 def errors(

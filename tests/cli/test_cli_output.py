@@ -1,0 +1,26 @@
+"""How tables look where the terminal is narrow, and how differences are written."""
+
+import io
+
+import pytest
+from rich.console import Console
+
+from fedner.cli.output import table
+from fedner.cli.results_view import interval
+
+
+@pytest.mark.parametrize("width", [20, 40, 80])
+def test_a_narrow_terminal_cuts_no_name_short(width: int) -> None:
+    name = "university-hospital-of-a-long-name"
+    shown = io.StringIO()
+    made = table("Scores", ("platform", "alone", "federated"), [(name, "64.5", "66.3")])
+    Console(file=shown, width=width, markup=False).print(made)
+    cells = [line.split("│")[1].strip() for line in shown.getvalue().splitlines() if "│" in line]
+    assert "".join(cells) == name
+
+
+def test_a_zero_from_below_has_no_sign_of_its_own() -> None:
+    difference = {"value": 0.0, "low": -0.0, "high": -1e-9}
+    assert interval(difference) == "+0.0 (+0.0 to +0.0)"
+    difference = {"value": -0.018, "low": -0.04, "high": 0.01}
+    assert interval(difference) == "-1.8 (-4.0 to +1.0)"
