@@ -135,6 +135,33 @@ def test_what_left_is_the_shared_part_and_nothing_else(finished: Path) -> None:
     }
 
 
+@pytest.mark.parametrize(
+    ("shared", "every", "has_types", "has_private"),
+    [
+        ('"fedner"', 0, True, True),
+        ('"fedner"', 2, False, True),
+        ('"everything"', 0, False, False),
+        ('["embeddings","emissions.weight"]', 0, False, True),
+    ],
+)
+def test_what_never_left_is_true_of_every_cut(
+    tiny: Make, tmp_path: Path, shared: str, every: int, has_types: bool, has_private: bool
+) -> None:
+    settings = tiny(
+        f"partition.shared={shared}", "training.rounds=2", f"training.evaluate_every={every}"
+    )
+    train_run(settings, tmp_path / "run")
+    left = RunFolder(tmp_path / "run").read(WHAT_LEFT)
+    assert {"texts", "annotations of texts", "optimiser states"} < set(left["never"])
+    assert ("names of entity types" in left["never"]) is has_types
+    assert any("entity type" in note for note in left["notes"]) is not has_types
+    assert ("private weights" in left["never"]) is has_private
+    card = (tmp_path / "run" / "MODEL_CARD.md").read_text()
+    is_shared = "may find the types of all platforms" in card
+    assert is_shared is (shared != '"fedner"')
+    assert ("is never found by its tagger" in card) is not is_shared
+
+
 def test_kept_taggers_load_and_have_the_shared_weights_in_common(finished: Path) -> None:
     one, other = (
         load_tagger(tagger_folder(finished, name)) for name in ("case-reports", "social-posts")

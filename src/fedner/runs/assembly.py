@@ -172,7 +172,11 @@ def _spaces(settings: Settings, data: Mapping[str, PlatformData]) -> dict[str, T
 
 def shares_tags(settings: Settings) -> bool:
     """Whether what belongs to single tags is shared, so that all platforms need the same tags."""
-    shared = settings.partition.shared
+    return cut_shares_tags(settings.partition.shared)
+
+
+def cut_shares_tags(shared: str | Sequence[str]) -> bool:
+    """Whether a cut, by name or by modules, shares what belongs to single tags."""
     if isinstance(shared, str):
         return shared == "everything"
     return any(prefix.partition(".")[0] in TAG_MODULES for prefix in shared)

@@ -3,13 +3,16 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from fedner.runs.assembly import Federation, new_tagger
+from fedner.runs.assembly import Federation, new_tagger, shares_tags
 from fedner.training import trainable
 
+TYPES = "names of entity types"
+PRIVATE = "private weights"
 NEVER = (
     "texts",
-    "entity types and tags",
-    "private weights",
+    "annotations of texts",
+    TYPES,
+    PRIVATE,
     "optimiser states",
     "the platform's list of words",
 )
@@ -24,6 +27,14 @@ PIECE_NOTE = (
     "The encoder's table of pieces (sub-words) is trained and shared: the rows of an update that "
     "are zero tell which pieces a platform's texts do not have. Train adapters (model.adapter) "
     "where that must not be known."
+)
+SHARED_TYPES_NOTE = (
+    "What belongs to single tags is shared: all platforms know the names of each other's entity "
+    "types. Keep emissions and decoder private where they must not be known."
+)
+SCORED_TYPES_NOTE = (
+    "{names}: the score reports count by entity type, so they name the types of the platform. Set "
+    "training.evaluate_every = 0 where they must not be known."
 )
 SIZE_NOTE = (
     "{names}: the public size is the exact number of training sentences; declare a rounded one "
@@ -57,12 +68,42 @@ def what_left(federation: Federation, rounds: Sequence[Mapping[str, Any]]) -> di
             "stayed": private,
             "numbers_stayed": sum(each["numbers"] for each in private),
         }
-    return {"platforms": platforms, "never": list(NEVER), "notes": _notes(federation)}
+    tellers = _tellers(rounds)
+    return {
+        "platforms": platforms,
+        "never": _never(federation, tellers),
+        "notes": _notes(federation, tellers),
+    }
 
 
-def _notes(federation: Federation) -> list[str]:
+def _tellers(rounds: Sequence[Mapping[str, Any]]) -> list[str]:
+    """Return the platforms whose score reports name types; noised ones have no counts by type."""
+    found = {
+        name
+        for each in rounds
+        for name, report in each["scores"].items()
+        if any("labels" in kind for kind in report.values())
+    }
+    return sorted(found)
+
+
+def _never(federation: Federation, tellers: Sequence[str]) -> list[str]:
+    """Return what left no platform of this federation."""
+    left = set()
+    if tellers or shares_tags(federation.settings):
+        left.add(TYPES)
+    if not federation.partition.private:  # there are none that could have stayed
+        left.add(PRIVATE)
+    return [each for each in NEVER if each not in left]
+
+
+def _notes(federation: Federation, tellers: Sequence[str]) -> list[str]:
     """Return what somebody who reads the updates could learn beyond numbers."""
     notes = []
+    if shares_tags(federation.settings):
+        notes.append(SHARED_TYPES_NOTE)
+    elif tellers:
+        notes.append(SCORED_TYPES_NOTE.format(names=", ".join(tellers)))
     if WORD_TABLE in federation.partition.shared and not federation.settings.privacy.enabled:
         notes.append(WORD_NOTE)
     encoder = federation.encoder

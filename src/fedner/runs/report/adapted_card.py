@@ -11,10 +11,16 @@ from fedner.runs.report.card import (
     public_labels,
     spread,
     stated,
+    types_found,
     versions,
     words_of,
 )
-from fedner.runs.report.card_words import INTENDED, LIMITS, SCORE_WORDS, SYNTHETIC_WORDS
+from fedner.runs.report.card_words import (
+    INTENDED,
+    LIMITS,
+    SCORE_WORDS,
+    SYNTHETIC_WORDS,
+)
 from fedner.runs.report.markdown import (
     bullets,
     code,
@@ -72,6 +78,7 @@ def adapted_card(joined: Joined) -> str:
     """Return the model card of a platform that joined later."""
     (platform,) = joined.settings["platforms"]
     is_synthetic = platform["data"].startswith(SYNTHETIC)
+    found = types_found(joined.settings)
     return document(
         f"Model card: {escaped(platform['name'])}, joined to {escaped(joined.run)}",
         f"> **Synthetic data.** {SYNTHETIC_WORDS}" if is_synthetic else "",
@@ -85,7 +92,7 @@ def adapted_card(joined: Joined) -> str:
             "Nothing: a platform that joins later reads the shared module and sends no update.",
         ),
         _use(),
-        section("Limits", bullets(((SYNTHETIC_WORDS,) if is_synthetic else ()) + LIMITS)),
+        section("Limits", bullets((*([SYNTHETIC_WORDS] * is_synthetic), found, *LIMITS))),
         section("Settings", code_block(stated(joined.settings), "json")),
         versions(joined.versions),
     )

@@ -12,13 +12,16 @@ from pathlib import PurePath
 from typing import Any
 
 from fedner.models.zoo import recipe_named
+from fedner.runs.assembly import cut_shares_tags
 from fedner.runs.report.card_words import (
+    ALL_TYPES,
     GAIN_WORDS,
     INTENDED,
     LIMITS,
     METHOD_WORDS,
     NO_CONTROLS,
     NO_PRIVACY,
+    OWN_TYPES,
     SCORE_WORDS,
     SYNTHETIC_WORDS,
 )
@@ -308,7 +311,13 @@ def _use(found: Findings) -> str:
 def _limits(found: Findings) -> Iterable[str]:
     if found.facts["synthetic"]:
         yield SYNTHETIC_WORDS
+    yield types_found(found.settings)
     yield from LIMITS
+
+
+def types_found(settings: Mapping[str, Any]) -> str:
+    """Return in words which types a tagger can find."""
+    return ALL_TYPES if cut_shares_tags(settings["partition"]["shared"]) else OWN_TYPES
 
 
 def stated(settings: Mapping[str, Any]) -> str:

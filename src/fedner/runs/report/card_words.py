@@ -42,8 +42,12 @@ WHAT_INTERVALS_COVER = (
     "Intervals tell how far scores depend on which texts were tested. They do not cover the luck "
     "of the seed, nor errors of annotation."
 )
+OWN_TYPES = "A type that a platform does not annotate is never found by its tagger."
+ALL_TYPES = (
+    "The tags are shared, so every tagger may find the types of all platforms. On a platform that "
+    "does not annotate a type nobody has tested how well: the scores leave it out."
+)
 LIMITS = (
-    "A type that a platform does not annotate is never found by its tagger.",
     OTHER_TEXTS,
     WHAT_INTERVALS_COVER,
     "Mentions are flat and contiguous: nested and discontinuous ones were flattened first.",
