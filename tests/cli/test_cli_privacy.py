@@ -102,6 +102,7 @@ def test_what_a_run_spent(run: Path) -> None:
     text = shown("privacy", "spent", run)
     assert "simulation" in text
     assert "the rate was chosen" in text
+    assert "Neighbours: with and without one unit." in text
     page = (run / "report.html").read_text()
     assert "Declared uses of protected data" in page
 
@@ -112,7 +113,9 @@ def test_what_a_ledger_says(run: Path) -> None:
     assert found["runs"].keys() == {"tiny private"}
     assert found["all"] == found["runs"]["tiny private"]
     assert found["budget"]["epsilon"] == 50.0
-    assert "budget: epsilon 50" in shown("privacy", "spent", run / "ledgers" / "case-reports")
+    text = shown("privacy", "spent", run / "ledgers" / "case-reports")
+    assert "budget: epsilon 50" in text
+    assert "Neighbours: with and without one unit." in text
 
 
 def test_a_folder_without_a_book_is_told_so(tmp_path: Path) -> None:

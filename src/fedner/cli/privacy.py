@@ -1,5 +1,6 @@
 """`fedner privacy`: what a run would spend, and what was spent."""
 
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -124,6 +125,7 @@ def _show_run(title: str, found: dict[str, Any]) -> None:
     columns = ("platform", *_COLUMNS, "over all runs")
     label = " (simulation)" if found["simulation"] else ""
     console.print(table(f"{title}: spent{label}", columns, rows))
+    _show_neighbours(one["adjacency"] for one in found["platforms"].values())
     for note in found["notes"]:
         console.print(note, style="dim")
     for use in found["uncharged"]:
@@ -137,11 +139,21 @@ def _show_ledger(found: dict[str, Any]) -> None:
     rows.append(("all runs", *_cells(found["all"])))
     label = " (simulation)" if found["simulation"] else ""
     console.print(table(f"{found['ledger']}: spent{label}", ("run", *_COLUMNS), rows))
+    _show_neighbours([found["all"]["adjacency"]])
     budget = found["budget"]
     console.print(
         f"budget: epsilon {budget['epsilon']:g} at delta {budget['delta']:g} by "
         f"{budget['accountant'].upper()}; {found['releases']:,} releases"
     )
+
+
+def _show_neighbours(kinds: Iterable[str | None]) -> None:
+    """Say between which data sets epsilon holds."""
+    from fedner.cli.output import console
+    from fedner.runs.report.privacy import ADJACENCY
+
+    told = "; ".join(sorted({ADJACENCY[kind] for kind in kinds}))
+    console.print(f"Neighbours: {told}.", style="dim")
 
 
 _COLUMNS = ("epsilon (PLD)", "epsilon (RDP)", "delta", "unit", "public size", "steps")

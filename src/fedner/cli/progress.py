@@ -75,12 +75,15 @@ class LiveProgress(AbstractContextManager["LiveProgress"]):
             self._scores.setdefault(name, {})
         self._task = self._bar.add_task("federated", total=rounds, loss="")
         shared = sum(federation.public_sizes.values())
-        self._say(
-            f"federation of {len(federation.names)} platforms, {shared:,} training sentences, "
-            f"{rounds:,} rounds"
-        )
+        privacy = federation.settings.privacy
+        unit = privacy.unit if privacy.enabled and privacy.unit != "platform" else "sentence"
+        number = len(federation.names)
+        platforms = "1 platform" if number == 1 else f"{number:,} platforms"
+        self._say(f"federation of {platforms}, {shared:,} training {unit}s, {rounds:,} rounds")
 
     def _on_round(self, record: "RoundRecord") -> None:
+        from fedner.privacy.scores import NOISED
+
         self.round = record.round
         loss = "" if record.loss is None else f"loss {record.loss:.2f}"
         self._bar.update(self._task, completed=record.round, loss=loss)
@@ -96,7 +99,10 @@ class LiveProgress(AbstractContextManager["LiveProgress"]):
                 for name, held in sorted(self._scores.items())
                 if "federated" in held
             )
-            console.print(f"round {record.round:,}: {loss}, strict F1 {shown}", soft_wrap=True)
+            is_noised = any(NOISED in scores for scores in record.scores.values())
+            measure = f"{'noised ' if is_noised else ''}strict F1 {shown}"
+            said = ", ".join(part for part in (loss, measure) if part)
+            console.print(f"round {record.round:,}: {said}", soft_wrap=True)
 
     def _on_control(self, point: "ControlPoint") -> None:
         said = f"epoch {point.epoch}"

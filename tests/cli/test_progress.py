@@ -1,0 +1,52 @@
+"""The lines of a run that nobody watches: which measure, with or without noise, which units."""
+
+from typing import Any
+
+import pytest
+
+from fedner.cli.output import console
+from fedner.cli.progress import LiveProgress
+from fedner.federated.record import RoundRecord
+from fedner.runs.assembly import assemble
+from fedner.runs.checks import checked
+from fedner.settings import override
+
+TABLES: dict[str, Any] = {
+    "model": {"hidden": 4, "filters": 4, "character_filters": 4, "character_dimension": 4},
+    "embeddings": {"dimension": 4, "buckets": 16},
+    "training": {"rounds": 2, "batch": 4},
+    "platforms": [{"name": "a", "data": "synthetic:case-reports", "public_size": 12}],
+}
+
+
+def line(loss: float | None, *, is_noised: bool, tmp_path: Any, **privacy: object) -> str:
+    settings = checked(override({**TABLES, "privacy": privacy}, ()), tmp_path)
+    scores: dict[str, Any] = {"strict": {"micro": {"f1": 0.5}}}
+    if is_noised:
+        scores["noised"] = {"standard_deviation": 1.0}
+    record = RoundRecord(2, 0.1, loss, {}, {}, {}, {}, scores={"a": scores})
+    with console.capture() as captured:
+        told = LiveProgress().callbacks()
+        told.begin(assemble(settings), 2)
+        told.round(record)
+    return captured.get()
+
+
+def test_a_round_tells_loss_and_scores(tmp_path: Any) -> None:
+    text = line(1.25, is_noised=False, tmp_path=tmp_path)
+    assert "12 training sentences" in text
+    assert "round 2: loss 1.25, strict F1 a 50.0\n" in text
+
+
+def test_a_private_round_tells_no_loss_and_calls_its_scores_noised(tmp_path: Any) -> None:
+    private = {"enabled": True, "simulation": True, "noise": 1.0, "unit": "document"}
+    text = line(None, is_noised=True, tmp_path=tmp_path, **private)
+    assert "round 2: noised strict F1 a 50.0\n" in text
+    assert "federation of 1 platform, 12 training documents" in text
+
+
+@pytest.mark.parametrize("unit", ["sentence", "platform"])
+def test_sizes_of_platforms_count_sentences(tmp_path: Any, unit: str) -> None:
+    private = {"enabled": True, "simulation": True, "noise": 1.0, "unit": unit}
+    text = line(None, is_noised=False, tmp_path=tmp_path, **private)
+    assert "12 training sentences" in text
