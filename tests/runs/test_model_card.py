@@ -17,7 +17,7 @@ from fedner.corpus.synthetic import generate
 from fedner.corpus.writers.jsonl import write_jsonl
 from fedner.federated.record import RoundRecord
 from fedner.runs.adaptation import adapt
-from fedner.runs.folder import PRIVACY, SCORES, WHAT_LEFT, RunFolder
+from fedner.runs.folder import FACTS, PRIVACY, SCORES, WHAT_LEFT, RunFolder
 from fedner.runs.report import write_report
 from fedner.runs.report.card import spread
 from fedner.runs.report.markdown import code, code_block, escaped, table
@@ -143,6 +143,37 @@ def test_a_private_run_tells_what_it_spent(tiny: Make, tmp_path: Path) -> None:
     for row in tables(told)[0][1:]:
         assert row[1:3] == [f"{spent[row[0]][key]:.3f}" for key in ("pld", "rdp")]
     assert "No differential privacy" not in text
+
+
+@pytest.mark.parametrize("is_scored", [False, True])
+def test_the_card_of_protected_platforms_tells_no_score_without_noise(
+    tiny: Make, tmp_path: Path, is_scored: bool
+) -> None:
+    exact = [f"platforms.{number}.public_size=28" for number in range(3)]
+    given_ = ("privacy.enabled=true", "privacy.noise=1.0", "privacy.budget=90")
+    scores = ("privacy.scores={every=2, noise=30.0, clip=4.0}",) if is_scored else ()
+    changes = (*given_, *scores, "training.evaluate_every=0", "training.rounds=2", *exact)
+    train_run(tiny(*changes), tmp_path / "run")
+    folder = RunFolder(tmp_path / "run")
+    assert folder.read(FACTS)["platforms"]["forum-posts"]["train"] == 28
+    text = (tmp_path / "run" / "MODEL_CARD.md").read_text()
+    told = section_of(text, "Scores")
+    assert "not covered by epsilon" in told
+    assert headings(text) == [
+        "Privacy spent" if each == "Privacy" else each
+        for each in HEADINGS
+        if each != "Scores by type"
+    ]
+    found = tables(told)
+    if is_scored:
+        last = folder.rounds()[-1]["scores"]
+        expected = {name: f"{100 * each['strict']['micro']['f1']:.1f}"
+                    for name, each in last.items()}  # fmt: skip
+        assert {row[0]: row[1] for row in found[0][1:]} == expected
+        assert "with noise" in told
+    else:
+        assert found == []
+    assert "exact number" not in text, "nor whether the declared size is the true one"
 
 
 def test_undeclared_facts_of_real_data_are_not_told(tiny: Make, tmp_path: Path) -> None:

@@ -109,9 +109,10 @@ def _notes(federation: Federation, tellers: Sequence[str]) -> list[str]:
     encoder = federation.encoder
     if encoder is not None and ENCODER + encoder.piece_table in federation.partition.shared:
         notes.append(PIECE_NOTE)
-    sizes = federation.public_sizes
+    sizes, privacy = federation.public_sizes, federation.settings.privacy
     exact = [name for name in federation.names if sizes[name] == federation.true_size(name)]
-    if exact:
+    # Of a protected platform not even that is told: declared and true size may be equal by chance.
+    if exact and (privacy.simulation or not privacy.enabled):
         notes.append(SIZE_NOTE.format(names=", ".join(exact)))
     return notes
 

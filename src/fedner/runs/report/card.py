@@ -17,10 +17,12 @@ from fedner.runs.report.card_words import (
     ALL_TYPES,
     GAIN_WORDS,
     INTENDED,
+    KEPT_SCORES,
     LIMITS,
     METHOD_WORDS,
     NO_CONTROLS,
     NO_PRIVACY,
+    NOISED_WORDS,
     OWN_TYPES,
     SCORE_WORDS,
     SYNTHETIC_WORDS,
@@ -149,7 +151,27 @@ def _test_part(split: Mapping[str, Any]) -> str:
     return f"{share}, by {split['by']}"
 
 
+def _is_deployed(found: Findings) -> bool:
+    """Whether scores are not to be told: the run protects its platforms."""
+    return found.privacy is not None and not found.privacy["simulation"]
+
+
 def _scores(found: Findings) -> str:
+    return _noised_scores(found) if _is_deployed(found) else _all_scores(found)
+
+
+def _noised_scores(found: Findings) -> str:
+    """Return what left of the scores of protected platforms: the last noised ones, if any."""
+    told = found.rounds[-1]["scores"] if found.rounds else {}
+    rows = [
+        (escaped(name), f"{100 * each['strict']['micro']['f1']:.1f}")
+        for name, each in sorted(told.items())
+    ]
+    noised = table(("platform", "noised strict F1"), rows) if rows else ""
+    return section("Scores", KEPT_SCORES, NOISED_WORDS if rows else "", noised)
+
+
+def _all_scores(found: Findings) -> str:
     held = found.scores["platforms"]
     has_gains = any(each["gain"] for each in held.values())
     columns = ["platform", *found.methods, *(["gain over alone", "did joining help?"] * has_gains)]
@@ -187,6 +209,8 @@ def _gain(gain: Mapping[str, Any] | None) -> tuple[str, str]:
 
 def _types(found: Findings) -> str:
     """Return scores by type, of the platforms whose types are public."""
+    if _is_deployed(found):
+        return ""
     rows = []
     for each in found.settings["platforms"]:
         name = each["name"]

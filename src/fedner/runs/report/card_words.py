@@ -15,6 +15,14 @@ SCORE_WORDS = (
     "are exactly right), with its 95 % bootstrap interval, then relaxed F1 (borders need only "
     "overlap). The test parts are private: leave this section out where scores must not be known."
 )
+KEPT_SCORES = (
+    "Scores on the platforms' test parts are not covered by epsilon and are not told here. They "
+    "stand in the report, which is for the platforms' own eyes."
+)
+NOISED_WORDS = (
+    "Strict F1 in percent after the last round, from counts that left the platforms clipped and "
+    "with noise: part of epsilon, and rough where a test part is small."
+)
 METHOD_WORDS = {
     "alone": "the platform trained by itself, on its own texts.",
     "federated": "the tagger that this card is about.",
