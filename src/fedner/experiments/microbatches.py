@@ -121,7 +121,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     given = assignments(options.size, options.clip, options.batch, options.rate)
     number = write_microbatches(options.data, options.target, options.size, options.seed)
     print(f"{number:,} documents in {options.target}; train on them with")
-    print(" ".join(f"--set {each}" for each in (f"platforms.0.data={options.target}", *given)))
+    data = f"platforms.0.data={options.target.resolve()}"
+    print(" ".join(f"--set {each}" for each in (data, *given)))
     return 0
 
 
