@@ -4,11 +4,16 @@ import importlib
 import pkgutil
 import re
 import subprocess
+from dataclasses import fields
 from pathlib import Path
+from typing import get_args
 
 import pytest
+from pydantic import BaseModel
 
 import fedner
+from fedner.federated.algorithms import FednerSettings
+from fedner.settings import Settings
 
 ROOT = Path(__file__).resolve().parents[1]
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]
@@ -33,6 +38,24 @@ def test_the_snippet_on_corpora_runs(tmp_path: Path, monkeypatch: pytest.MonkeyP
     exec(compile(snippet, "docs/corpora.md", "exec"), scope)  # noqa: S102 - our own page
     assert scope["corpus"].labels == ("ADE", "Drug")
     assert len(scope["prepared"].sentences) == 1
+
+
+def test_every_key_of_a_federation_is_documented() -> None:
+    page = (ROOT / "docs" / "federation.md").read_text().split("## The keys", 1)[1]
+    first_cells = [row.split("|")[1] for row in page.splitlines() if row.startswith("| ")]
+    told = {word for cell in first_cells for word in re.findall(r"[a-z_]+", cell)}
+    models = [Settings]
+    for model in models:  # grows as sections are found
+        for field in model.model_fields.values():
+            held = [field.annotation, *get_args(field.annotation)]
+            inner = [
+                each for each in held if isinstance(each, type) and issubclass(each, BaseModel)
+            ]
+            models += [each for each in inner if each not in models]
+    names = {name for model in models for name in model.model_fields}
+    names |= {each.name for each in fields(FednerSettings)}
+    assert len(models) > 10
+    assert names - told == set()
 
 
 def test_every_exported_name_exists() -> None:
