@@ -6,7 +6,9 @@ from typing import Any
 
 import pytest
 import torch
+from typer.testing import CliRunner
 
+from fedner.cli.app import app
 from fedner.errors import FednerError
 from fedner.federated.algorithms import fedavg, fedner
 from fedner.federated.checkpoints import read_state
@@ -285,3 +287,18 @@ def test_a_name_on_the_hub_is_downloaded_only_where_hub_says_so(
     assert asked[-1] == ("owner/tiny", True)
     with pytest.raises(FednerError, match=r"embeddings\.context"):
         made("embeddings.context='owner/tiny'")
+
+
+def test_redact_takes_an_encoder_that_moved(made: Make, tmp_path: Path) -> None:
+    place = save_tiny_bert(tmp_path / "before")
+    settings = made("training.rounds=1", ADAPTER, f"embeddings={{context='{place}'}}")
+    train_run(settings, tmp_path / "run")
+    place.rename(tmp_path / "after")
+    (tmp_path / "a.txt").write_bytes(b"Rash after aspirin.\r\nNo \xf0\x9f\x98\x80 fever.\n")
+    arguments = ["redact", tmp_path / "run", tmp_path / "a.txt", "--platform", NAMES[0]]
+    arguments += ["--out", tmp_path / "b.txt"]
+    lost = CliRunner().invoke(app, [*map(str, arguments)])
+    assert "found neither in its folder nor where that was" in str(lost.exception)
+    arguments += ["--context", tmp_path / "after"]
+    assert CliRunner().invoke(app, [*map(str, arguments)]).exit_code == 0
+    assert b"\r\n" in (tmp_path / "b.txt").read_bytes()

@@ -16,6 +16,8 @@ errors = Console(stderr=True, highlight=False, markup=False)
 
 _COLOURS = ("cyan", "magenta", "green", "yellow", "blue", "red", "bright_cyan", "bright_magenta")
 
+_SHORT_NAME = 14  # characters of names that stay in one piece, whatever else must be folded
+
 
 def show_json(value: Any) -> None:
     """Print `value` as JSON on standard output, untouched by colours or line width."""
@@ -39,12 +41,15 @@ def table(title: str, columns: Sequence[str], rows: Iterable[Sequence[object]]) 
     """Return a table whose first column is text and whose others are numbers, aligned right."""
     result = Table(title=title, title_justify="left", title_style="bold", header_style="bold")
     result.show_header = any(columns)
+    cells = [[cell if isinstance(cell, Text) else _cell(cell) for cell in row] for row in rows]
+    is_short = max((len(str(row[0])) for row in cells), default=0) <= _SHORT_NAME
     for position, column in enumerate(columns):
         # Folded where the terminal is narrow: a name that was cut short may stand for another.
-        justify: Literal["left", "right"] = "left" if position == 0 else "right"
-        result.add_column(column, justify=justify, overflow="fold")
-    for row in rows:
-        result.add_row(*(cell if isinstance(cell, Text) else _cell(cell) for cell in row))
+        is_name = position == 0
+        justify: Literal["left", "right"] = "left" if is_name else "right"
+        result.add_column(column, justify=justify, overflow="fold", no_wrap=is_name and is_short)
+    for row in cells:
+        result.add_row(*row)
     return result
 
 

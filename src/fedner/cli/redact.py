@@ -51,7 +51,10 @@ def redact(
     for each in done:
         for label, count in each.replaced.items():
             total[label] = total.get(label, 0) + count
-    console.print(table(f"Replaced in {len(done):,} files", ("type", "count"), total.items()))
+    if total:
+        console.print(table(f"Replaced in {len(done):,} files", ("type", "count"), total.items()))
+    else:
+        console.print(f"nothing found to replace in {len(done):,} files", style="yellow")
     show_place("written to", out)
     console.print(
         "A tagger misses mentions: what it leaves may still identify people.", style="dim"

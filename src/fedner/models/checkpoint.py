@@ -391,8 +391,8 @@ def _first_fitting(
             return found
     raise FednerError(
         f"the model needs the {origin.kind} {origin.name!r} (sha256 {origin.sha256[:16]}...), "
-        "which are not where they were",
-        f"Say where they are: `{option}=` in Python, --{option} on the command line.",
+        "found neither in its folder nor where that was",
+        f"Say where to look: `{option}=` in Python, --{option} on the command line.",
     )
 
 
