@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from tagger_platforms import NAMES, first_shared, new_tagger, sentences_of, tagger_platform
 from torch import Tensor
 
+from fedner.corpus.sentence import Sentence
 from fedner.engines.in_process import InProcess
 from fedner.errors import FednerError
 from fedner.federated.algorithms import (
@@ -396,6 +397,23 @@ def test_slices_are_disjoint_by_unit_and_compose_in_parallel() -> None:
     assert slices == ["0", "1", "2", "2", "2"]
     assert steps.settings.probability(4) == pytest.approx(4 * 3 / 40)
     assert steps.settings.expected(4) == pytest.approx(4)
+
+
+def test_a_sentence_less_moves_no_other_to_another_slice() -> None:
+    """Not even the sentences behind it in its document, whose places are counted anew."""
+    words = [(f"word{number}", "and", "more") for number in range(60)]
+    privacy = PlatformPrivacy(1.0, 1.0, 40, num_slices=4, source=SOURCE)
+
+    def slices(kept: list[tuple[str, ...]]) -> list[set[tuple[str, ...]]]:
+        sentences = [
+            replace(Sentence.of(tokens), document="one", index=index)
+            for index, tokens in enumerate(kept)
+        ]
+        pools = sliced_units(sentences, "sentence", privacy)
+        return [{sentences[unit[0]].tokens for unit in pool.members} for pool in pools]
+
+    assert slices(words[1:]) == [each - {words[0]} for each in slices(words)]
+    assert all(slices(words))
 
 
 def test_the_order_of_platforms_and_a_resume_change_no_bit(tmp_path: Path) -> None:
