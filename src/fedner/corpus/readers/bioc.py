@@ -24,7 +24,7 @@ from fedner.corpus.files import display_name, files_in, head
 from fedner.corpus.problems import Kind, Problem, ProblemLog
 from fedner.corpus.readers import standoff, xml_files
 from fedner.corpus.readers.extras import Fault, attempt, required
-from fedner.corpus.readers.folder import choose
+from fedner.corpus.readers.folder import choose, reason_in
 from fedner.corpus.readers.json_records import MalformedError, as_list, as_object, probe, records
 from fedner.corpus.readers.jsonl import read_segments
 from fedner.corpus.readers.reader import Declared, Reader, ReadOptions
@@ -48,10 +48,7 @@ _SOURCE = re.compile(r"<source>([^<]*)</source>")
 
 def recognise(path: Path) -> str | None:
     """Say why a file, or some file of a folder, looks like BioC."""
-    for file in files_in(path):
-        if (why := _reason(file)) is not None:
-            return why if file == path else f"{file.name}: {why}"
-    return None
+    return reason_in(path, _reason)
 
 
 def declared_labels(path: Path) -> tuple[str, ...]:

@@ -9,6 +9,19 @@ from fedner.corpus.problems import Problem, ProblemLog
 _MAX_SHOWN = 8
 
 
+def reason_in(path: Path, reason: Callable[[Path], str | None]) -> str | None:
+    """Return why a file, or the first fitting file of a folder, looks like a format.
+
+    Args:
+        path: A file or a folder.
+        reason: Says why one file looks like the format, or None.
+    """
+    for file in files_in(path):
+        if (why := reason(file)) is not None:
+            return why if file == path else f"{file.name}: {why}"
+    return None
+
+
 def choose(
     path: Path, looks_right: Callable[[Path], bool], log: ProblemLog, what: str
 ) -> list[Path]:

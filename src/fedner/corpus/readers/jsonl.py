@@ -17,9 +17,9 @@ from pathlib import Path
 from typing import Any
 
 from fedner.corpus.document import Document, Fragment, Segment, Span
-from fedner.corpus.files import display_name, files_in, head, lines
+from fedner.corpus.files import display_name, head, lines
 from fedner.corpus.problems import Kind, Problem, ProblemLog
-from fedner.corpus.readers.folder import choose
+from fedner.corpus.readers.folder import choose, reason_in
 from fedner.corpus.readers.reader import Declared, Reader, ReadOptions
 
 VERSION = 1
@@ -58,10 +58,7 @@ class _Place:
 
 def recognise(path: Path) -> str | None:
     """Say why a file, or some file of a folder, looks like fedner's JSONL."""
-    for file in files_in(path):
-        if (why := _reason(file)) is not None:
-            return why if file == path else f"{file.name}: {why}"
-    return None
+    return reason_in(path, _reason)
 
 
 def declared(path: Path, _options: ReadOptions) -> Declared:

@@ -14,10 +14,10 @@ from pathlib import Path
 from typing import Any
 
 from fedner.corpus.document import Document, Segment
-from fedner.corpus.files import display_name, files_in
+from fedner.corpus.files import display_name
 from fedner.corpus.problems import Problem, ProblemLog
 from fedner.corpus.readers import standoff
-from fedner.corpus.readers.folder import choose
+from fedner.corpus.readers.folder import choose, reason_in
 from fedner.corpus.readers.json_records import (
     MalformedError,
     as_list,
@@ -35,10 +35,7 @@ _OWN_KEYS = {"_input_hash", "_task_hash", "answer", "_view_id"}
 
 def recognise(path: Path) -> str | None:
     """Say why a file, or some file of a folder, looks like Prodigy's."""
-    for file in files_in(path):
-        if (why := _reason(file)) is not None:
-            return why if file == path else f"{file.name}: {why}"
-    return None
+    return reason_in(path, _reason)
 
 
 def stream(path: Path, log: ProblemLog, _options: ReadOptions) -> Iterator[Document]:

@@ -15,8 +15,6 @@ wanted.
 Shapes: T tokens of the longest sentence with its marks, B sentences, N layers, D features.
 """
 
-import hashlib
-import json
 from pathlib import Path
 from typing import Literal
 
@@ -124,7 +122,7 @@ class ElmoEncoder:
     @property
     def digest(self) -> str:
         """A hash of weights, options and settings."""
-        return hashlib.sha256(json.dumps(self._origin.to_json()).encode()).hexdigest()
+        return self._origin.digest
 
     def encode(self, sentences: Sentences) -> list[NDArray[np.float32]]:
         """Return the features (L, D) of each sentence; it begins with a state of zeros."""

@@ -174,7 +174,7 @@ class FlairEncoder:
     @property
     def digest(self) -> str:
         """A hash of weights and settings."""
-        return hashlib.sha256(json.dumps(self._origin.to_json()).encode()).hexdigest()
+        return self._origin.digest
 
     def encode(self, sentences: Sentences) -> list[NDArray[np.float32]]:
         """Return the features (L, D) of each sentence: its text is the tokens joined by blanks."""

@@ -1,5 +1,7 @@
 """Where an embedding comes from: the record that a checkpoint keeps instead of the numbers."""
 
+import hashlib
+import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 
@@ -29,6 +31,11 @@ class EmbeddingOrigin:
     dimension: int
     settings: Mapping[str, Setting] = field(default_factory=dict)
     layers: int = 1
+
+    @property
+    def digest(self) -> str:
+        """A hash of the whole record: what features are kept under."""
+        return hashlib.sha256(json.dumps(self.to_json()).encode()).hexdigest()
 
     def to_json(self) -> dict[str, object]:
         """Return the record as plain JSON values; one layer, as most have, goes without saying."""

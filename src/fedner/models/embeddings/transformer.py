@@ -11,8 +11,6 @@ Only safetensors are loaded, code from the folder never runs, and the network is
 Shapes: B windows, T pieces of the longest, W words, D features.
 """
 
-import hashlib
-import json
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Literal
@@ -141,7 +139,7 @@ class TransformerEncoder:
     @property
     def digest(self) -> str:
         """A hash of weights, configuration, tokenizer and settings."""
-        return hashlib.sha256(json.dumps(self._origin.to_json()).encode()).hexdigest()
+        return self._origin.digest
 
     def encode(self, sentences: Sentences) -> list[NDArray[np.float32]]:
         """Return the features (L, D) of each sentence."""
