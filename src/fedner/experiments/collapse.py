@@ -4,9 +4,9 @@
 
 The file has the settings of Jana and Biemann 2021 for one platform that holds everything. Here its
 corpus is also divided among n equal platforms and fed in slices, and each suspect is changed by
-itself: reading of the loss, clip, learning rate, noise, batch, decoder, n, slices. The table has
-entity-level strict F1 and, beside it, the paper's likely measure (token-level, weighted, "O"
-included) with what a tagger has on it that never finds anything.
+itself: reading of the loss, clip, learning rate, noise, batch, micro-batches, decoder, n, slices.
+The table has entity-level strict F1 and, beside it, the paper's likely measure (token-level,
+weighted, "O" included) with what a tagger has on it that never finds anything.
 """
 
 import argparse
@@ -15,6 +15,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from statistics import fmean
 
+from fedner.experiments.microbatches import assignments, write_microbatches
 from fedner.experiments.variants import (
     Outcome,
     Variant,
@@ -26,6 +27,7 @@ from fedner.experiments.variants import (
 )
 from fedner.runs.checks import read_settings
 
+RATE = 0.15
 CLEAR = ("privacy.enabled=false",)
 CRF = ("model.recipe=BI-LSTM-CRF",)
 # Large batches, a rate that falls, an optimiser that scales itself, one noise for all.
@@ -64,6 +66,19 @@ def one_platform() -> Iterator[Variant]:
     yield Variant("CRF", CRF)
     yield Variant("CRF, loss per token", (*CRF, "privacy.loss=mean"))
     yield Variant("CRF, noise 5", (*CRF, "privacy.noise=5.0"))
+
+
+def micro_batches(federation: Path, given: Sequence[str], out: Path) -> Iterator[Variant]:
+    """Yield the averaging of micro-batches before they are clipped; one sentence each is none."""
+    held = read_settings(federation, tuple(given))
+    for size in (1, 8):
+        copy = out / f"by-{size}.jsonl.xz"
+        if not copy.is_file():
+            out.mkdir(parents=True, exist_ok=True)
+            write_microbatches(Path(held.platforms[0].data), copy, size)
+        clipped = assignments(size, held.privacy.clip, held.training.batch, RATE)
+        name = f"micro-batches of {size}"
+        yield Variant(name, (f"platforms.0.data={copy.resolve()}", *clipped))
 
 
 def several_platforms(federation: Path, given: Sequence[str]) -> Iterator[Variant]:
@@ -128,7 +143,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     given = tuple(options.set)
     variants = [
         Variant(each.name, (*given, *each.assignments))
-        for each in (*one_platform(), *several_platforms(options.federation, given))
+        for each in (
+            *one_platform(),
+            *micro_batches(options.federation, given, options.out),
+            *several_platforms(options.federation, given),
+        )
         if options.only in each.name
     ]
     print(
