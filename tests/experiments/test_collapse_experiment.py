@@ -37,6 +37,7 @@ evaluate_every = 0
 [[platforms]]
 name = "all"
 data = "corpus.jsonl"
+labels = ["ADE", "Dosage", "Drug"]
 split = { test = 0.3 }
 """
 

@@ -105,6 +105,7 @@ batch = 32
 [[platforms]]
 name = "all"
 data = "own.jsonl"
+labels = ["ADE", "Dosage", "Drug"]
 """
 
 

@@ -14,6 +14,7 @@ from fedner.models.checkpoint import load_tagger
 from fedner.runs.assembly import assemble, num_rounds
 from fedner.runs.folder import SCORES, WHAT_LEFT, RunFolder, open_run, tagger_folder
 from fedner.runs.training import Progress, train_run
+from fedner.runs.what_left import TYPES
 from fedner.settings import Settings
 
 Make = Callable[..., Settings]
@@ -136,30 +137,55 @@ def test_what_left_is_the_shared_part_and_nothing_else(finished: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("shared", "every", "has_types", "has_private"),
+    ("shared", "has_common_tags", "has_private"),
     [
-        ('"fedner"', 0, True, True),
-        ('"fedner"', 2, False, True),
-        ('"everything"', 0, False, False),
-        ('["embeddings","emissions.weight"]', 0, False, True),
+        ('"fedner"', False, True),
+        ('"everything"', True, False),
+        ('["embeddings","emissions.weight"]', True, True),
     ],
 )
 def test_what_never_left_is_true_of_every_cut(
-    tiny: Make, tmp_path: Path, shared: str, every: int, has_types: bool, has_private: bool
+    tiny: Make, tmp_path: Path, shared: str, has_common_tags: bool, has_private: bool
 ) -> None:
-    settings = tiny(
-        f"partition.shared={shared}", "training.rounds=2", f"training.evaluate_every={every}"
-    )
-    train_run(settings, tmp_path / "run")
+    train_run(tiny(f"partition.shared={shared}", "training.rounds=2"), tmp_path / "run")
     left = RunFolder(tmp_path / "run").read(WHAT_LEFT)
-    assert {"texts", "annotations of texts", "optimiser states"} < set(left["never"])
-    assert ("names of entity types" in left["never"]) is has_types
-    assert any("entity type" in note for note in left["notes"]) is not has_types
+    assert {"texts", "annotations of texts", "optimiser states", TYPES} < set(left["never"])
+    assert any("entity type" in note for note in left["notes"]) is has_common_tags
     assert ("private weights" in left["never"]) is has_private
     card = (tmp_path / "run" / "MODEL_CARD.md").read_text()
     is_shared = "may find the types of all platforms" in card
     assert is_shared is (shared != '"fedner"')
     assert ("is never found by its tagger" in card) is not is_shared
+
+
+def _of_a_ward(tiny: Make, tmp_path: Path, *assignments: str) -> Settings:
+    """A platform of its own data, whose types its file does not declare."""
+    text = "aspirin\tB-Secret\nhelped\tO\n\nrash\tB-Hidden\nafter\tO\n\n"
+    (tmp_path / "ward.tsv").write_text(text * 20)
+    ward = f"{{name='ward',data='{tmp_path / 'ward.tsv'}'}}"
+    built_in = "{name='forum-posts',data='synthetic:forum-posts',num_sentences=40}"
+    return tiny(f"platforms=[{ward},{built_in}]", *assignments)
+
+
+def test_types_that_the_file_does_not_declare_leave_in_no_score_report(
+    tiny: Make, tmp_path: Path
+) -> None:
+    train_run(_of_a_ward(tiny, tmp_path), tmp_path / "run")
+    told = (tmp_path / "run" / "rounds.jsonl").read_text()
+    assert "Secret" not in told
+    assert "Hidden" not in told
+    last = RunFolder(tmp_path / "run").rounds()[-1]["scores"]
+    assert set(last["ward"]["strict"]["labels"]) == {"*"}
+    assert len(last["forum-posts"]["strict"]["labels"]) > 1
+    own = RunFolder(tmp_path / "run").read(SCORES)["platforms"]["ward"]["methods"]["federated"]
+    assert last["ward"]["strict"]["micro"] == own["strict"]["micro"]
+    assert set(own["strict"]["labels"]) == {"Hidden", "Secret"}, "at home they are known"
+
+
+def test_tags_are_shared_only_of_types_that_the_file_declares(tiny: Make, tmp_path: Path) -> None:
+    with pytest.raises(FednerError, match=r"platforms\[0\].labels: found nothing") as caught:
+        _of_a_ward(tiny, tmp_path, "partition.shared=everything")
+    assert "platforms[1]" not in str(caught.value)
 
 
 def test_kept_taggers_load_and_have_the_shared_weights_in_common(finished: Path) -> None:

@@ -106,8 +106,9 @@ def _epsilon(target: float) -> tuple[str, ...]:
 def _divided(federation: Path, given: Sequence[str], number: int) -> tuple[str, ...]:
     """Return the assignments that divide the file's one platform among `number` equal ones."""
     held = read_settings(federation, tuple(given)).platforms[0]
+    labels = list(held.labels or ())
     platforms = (
-        f"{{name='p{part:02}',data='{held.data}',part='{part}/{number}',"
+        f"{{name='p{part:02}',data='{held.data}',labels={labels},part='{part}/{number}',"
         f"split={{by='{held.split.by}',test={held.split.test}}}}}"
         for part in range(1, number + 1)
     )

@@ -45,6 +45,7 @@ class LocalSettings:
         rounds_per_slice: Rounds spent on each slice of an incremental schedule.
         average: How much less each round counts than the next one in the average of the private
             weights, with which the platform is scored; None for the last weights.
+        names_types: Whether score reports may name entity types: only declared ones are public.
     """
 
     optimiser: OptimiserSettings = field(default_factory=OptimiserSettings)
@@ -52,6 +53,7 @@ class LocalSettings:
     reports_loss: bool = True
     rounds_per_slice: int = 1
     average: float | None = None
+    names_types: bool = True
 
 
 class Gradient(NamedTuple):
@@ -294,11 +296,15 @@ class Platform:
         self.load_shared(broadcast.shared)
         with self._averaged():
             privacy = self.privacy
-            if privacy is None:
-                return self.learner.scores()
-            if privacy.settings.scores is None and privacy.settings.source.is_simulation:
-                return self.learner.scores()
-            return released_scores(self, privacy, broadcast)
+            is_plain = privacy is None or (
+                privacy.settings.scores is None and privacy.settings.source.is_simulation
+            )
+            if privacy is not None and not is_plain:
+                return released_scores(self, privacy, broadcast)
+            scores = self.learner.scores()
+            if scores is None or self.settings.names_types:
+                return scores
+            return scores.without_names()
 
     @contextmanager
     def _averaged(self) -> Iterator[None]:

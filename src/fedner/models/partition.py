@@ -23,6 +23,15 @@ CUTS: dict[str, tuple[str, ...]] = {
 }
 
 
+TAG_MODULES = ("emissions", "decoder")
+
+
+def shares_tags(shared: str | Sequence[str]) -> bool:
+    """Whether a cut, by name or by modules, shares what belongs to single tags."""
+    prefixes = CUTS.get(shared, ()) if isinstance(shared, str) else shared
+    return any(prefix.partition(".")[0] in TAG_MODULES for prefix in prefixes)
+
+
 @dataclass(frozen=True, slots=True)
 class Partition:
     """The names of the shared and of the private parameters of one model.

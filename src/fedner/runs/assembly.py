@@ -28,6 +28,7 @@ from fedner.models.embeddings.vectors_file import default_cache
 from fedner.models.embeddings.words import HashedWords, WordEmbedding, WordSource, WordVectors
 from fedner.models.features import EncodedCorpus, TagSpace, context_tensor, encode_corpus, select
 from fedner.models.partition import Partition, partition
+from fedner.models.partition import shares_tags as cut_shares_tags
 from fedner.models.tagger import Tagger
 from fedner.models.zoo import Recipe, build_tagger, recipe_named
 from fedner.optimisers import OptimiserSettings
@@ -38,7 +39,6 @@ from fedner.tensors import SharedState
 from fedner.training import Evaluation, trainable
 
 Say = Callable[[str], None]
-TAG_MODULES = ("emissions", "decoder")
 
 
 @dataclass(frozen=True, slots=True)
@@ -175,13 +175,6 @@ def shares_tags(settings: Settings) -> bool:
     return cut_shares_tags(settings.partition.shared)
 
 
-def cut_shares_tags(shared: str | Sequence[str]) -> bool:
-    """Whether a cut, by name or by modules, shares what belongs to single tags."""
-    if isinstance(shared, str):
-        return shared == "everything"
-    return any(prefix.partition(".")[0] in TAG_MODULES for prefix in shared)
-
-
 def new_tagger(federation: Federation, name: str, space: TagSpace | None = None) -> Tagger:
     """Return a platform's tagger at its beginning; shared weights are the same on every platform.
 
@@ -297,6 +290,7 @@ def build_platform(
         settings.private.clip or None,
         rounds_per_slice=settings.training.rounds_per_slice,
         average=settings.training.average,
+        names_types=settings.platform(name).declares_types,
     )
     return new_platform(
         name, learner, federation.partition, settings.seed, local, pools=pools, privacy=privacy

@@ -21,7 +21,7 @@ from fedner.federated.algorithms import (
     FednerSettings,
     algorithm_named,
 )
-from fedner.models.partition import CUTS
+from fedner.models.partition import CUTS, shares_tags
 from fedner.models.zoo import RECIPES, Recipe, recipe_named
 from fedner.runs.privacy_checks import privacy_problems
 from fedner.settings import (
@@ -79,6 +79,7 @@ def cross_problems(settings: Settings) -> list[SettingProblem]:
     return [
         *_model_problems(settings),
         *_partition_problems(settings),
+        *_type_problems(settings),
         *_algorithm_problems(settings),
         *_engine_problems(settings),
         *_platform_problems(settings),
@@ -214,6 +215,19 @@ def _partition_problems(settings: Settings) -> Iterator[SettingProblem]:
             yield SettingProblem(
                 f"partition.shared[{number}]", repr(prefix), "a module of the tagger",
                 nearest(prefix, MODULES),
+            )  # fmt: skip
+
+
+def _type_problems(settings: Settings) -> Iterator[SettingProblem]:
+    """Yield the platforms whose types all would come to know although they are not declared."""
+    if not shares_tags(settings.partition.shared):
+        return
+    for number, platform in enumerate(settings.platforms):
+        if not platform.declares_types:
+            yield SettingProblem(
+                f"platforms[{number}].labels", "nothing", "the types that it annotates",
+                "What belongs to single tags is shared, so all platforms know each other's types: "
+                "only declared ones may be told.",
             )  # fmt: skip
 
 

@@ -4,10 +4,10 @@ from collections.abc import Iterator
 
 from fedner.federated.algorithms import Algorithm, FednerSettings
 from fedner.federated.private_steps import WHY_NOT_CLEAR
+from fedner.models.partition import shares_tags
 from fedner.models.zoo import RECIPES
 from fedner.settings import SettingProblem, Settings
 
-ALL_TAGS = "everything"
 _FROM_FINE_TO_COARSE = ("sentence", "document", "patient")
 
 
@@ -63,12 +63,8 @@ def _part_problems(settings: Settings) -> Iterator[SettingProblem]:
             "privacy.private_part", "'frozen' with unit 'platform'", "joint",
             "The whole update is protected, whatever the private part does.",
         )  # fmt: skip
-    shares_tags = settings.partition.shared == ALL_TAGS or any(
-        prefix.partition(".")[0] in ("emissions", "decoder")
-        for prefix in settings.partition.shared
-        if not isinstance(settings.partition.shared, str)
-    )
-    if settings.partition.unannotated == "marginal" and shares_tags and not is_whole:
+    has_common_tags = shares_tags(settings.partition.shared)
+    if settings.partition.unannotated == "marginal" and has_common_tags and not is_whole:
         yield SettingProblem(
             "partition.unannotated", "'marginal' with privacy", "outside",
             "Per-unit gradients are those of the gold tags.",

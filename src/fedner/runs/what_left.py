@@ -6,7 +6,7 @@ from typing import Any
 from fedner.runs.assembly import Federation, new_tagger, shares_tags
 from fedner.training import trainable
 
-TYPES = "names of entity types"
+TYPES = "names of entity types that the federation file does not declare"
 PRIVATE = "private weights"
 NEVER = (
     "texts",
@@ -31,10 +31,6 @@ PIECE_NOTE = (
 SHARED_TYPES_NOTE = (
     "What belongs to single tags is shared: all platforms know the names of each other's entity "
     "types. Keep emissions and decoder private where they must not be known."
-)
-SCORED_TYPES_NOTE = (
-    "{names}: the score reports count by entity type, so they name the types of the platform. Set "
-    "training.evaluate_every = 0 where they must not be known."
 )
 SIZE_NOTE = (
     "{names}: the public size is the exact number of training sentences; declare a rounded one "
@@ -68,42 +64,25 @@ def what_left(federation: Federation, rounds: Sequence[Mapping[str, Any]]) -> di
             "stayed": private,
             "numbers_stayed": sum(each["numbers"] for each in private),
         }
-    tellers = _tellers(rounds)
     return {
         "platforms": platforms,
-        "never": _never(federation, tellers),
-        "notes": _notes(federation, tellers),
+        "never": _never(federation),
+        "notes": _notes(federation),
     }
 
 
-def _tellers(rounds: Sequence[Mapping[str, Any]]) -> list[str]:
-    """Return the platforms whose score reports name types; noised ones have no counts by type."""
-    found = {
-        name
-        for each in rounds
-        for name, report in each["scores"].items()
-        if any("labels" in kind for kind in report.values())
-    }
-    return sorted(found)
-
-
-def _never(federation: Federation, tellers: Sequence[str]) -> list[str]:
+def _never(federation: Federation) -> list[str]:
     """Return what left no platform of this federation."""
-    left = set()
-    if tellers or shares_tags(federation.settings):
-        left.add(TYPES)
-    if not federation.partition.private:  # there are none that could have stayed
-        left.add(PRIVATE)
-    return [each for each in NEVER if each not in left]
+    if federation.partition.private:
+        return list(NEVER)
+    return [each for each in NEVER if each != PRIVATE]  # there are none that could have stayed
 
 
-def _notes(federation: Federation, tellers: Sequence[str]) -> list[str]:
+def _notes(federation: Federation) -> list[str]:
     """Return what somebody who reads the updates could learn beyond numbers."""
     notes = []
     if shares_tags(federation.settings):
         notes.append(SHARED_TYPES_NOTE)
-    elif tellers:
-        notes.append(SCORED_TYPES_NOTE.format(names=", ".join(tellers)))
     if WORD_TABLE in federation.partition.shared and not federation.settings.privacy.enabled:
         notes.append(WORD_NOTE)
     encoder = federation.encoder

@@ -23,6 +23,9 @@ _TOKEN_FIELDS = ("gold", "predicted", "both")
 _Merged = TypeVar("_Merged", Counts, RelaxedCounts)
 
 
+ANY_LABEL = "*"  # in place of names that must not be told
+
+
 @dataclass(frozen=True, slots=True)
 class Scores:
     """What a tagger got right, by label. They add up with `+`; `sum(parts, Scores())` merges many.
@@ -58,6 +61,14 @@ class Scores:
     def labels(self) -> tuple[str, ...]:
         """The labels that were scored, whether or not they occur."""
         return tuple(self.strict)
+
+    def without_names(self) -> "Scores":
+        """Return the counts of all labels together under `ANY_LABEL`, and no counts by tag."""
+        return Scores(
+            {ANY_LABEL: self.strict_micro},
+            {ANY_LABEL: self.relaxed_micro},
+            {ANY_LABEL: self.relaxed_any_type_micro},
+        )
 
     @property
     def strict_micro(self) -> Counts:

@@ -297,6 +297,11 @@ class PlatformSettings(Section):
         return value
 
     @property
+    def declares_types(self) -> bool:
+        """Whether the names of its entity types are public: in this file, or built in."""
+        return self.labels is not None or self.synthetic is not None
+
+    @property
     def synthetic(self) -> str | None:
         """The built-in platform that is meant, or None."""
         return self.data.removeprefix(SYNTHETIC) if self.data.startswith(SYNTHETIC) else None

@@ -11,8 +11,8 @@ from collections.abc import Iterable, Mapping
 from pathlib import PurePath
 from typing import Any
 
+from fedner.models.partition import shares_tags
 from fedner.models.zoo import recipe_named
-from fedner.runs.assembly import cut_shares_tags
 from fedner.runs.report.card_words import (
     ALL_TYPES,
     GAIN_WORDS,
@@ -341,7 +341,7 @@ def _limits(found: Findings) -> Iterable[str]:
 
 def types_found(settings: Mapping[str, Any]) -> str:
     """Return in words which types a tagger can find."""
-    return ALL_TYPES if cut_shares_tags(settings["partition"]["shared"]) else OWN_TYPES
+    return ALL_TYPES if shares_tags(settings["partition"]["shared"]) else OWN_TYPES
 
 
 def stated(settings: Mapping[str, Any]) -> str:
