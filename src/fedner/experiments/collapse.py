@@ -93,6 +93,8 @@ def several_platforms(federation: Path, given: Sequence[str]) -> Iterator[Varian
         yield Variant(f"n = 5, slices to {share:.0%}, one pass", (*slices, epochs(1)))
         yield Variant(f"n = 5, slices to {share:.0%}, 10 passes", slices)
         yield Variant(f"n = 5, slices to {share:.0%}, 10 passes, CRF", (*slices, *CRF))
+        noisy = (*slices, "privacy.noise=5.0")
+        yield Variant(f"n = 5, slices to {share:.0%}, 10 passes, noise 5", noisy)
     long = "training={epochs=60,batch=1024,evaluate_every=0}"
     yield Variant("n = 5, remedy, epsilon 3", (*apart, *REMEDY, *CRF, long, *_epsilon(3.0)))
     yield Variant("n = 5, remedy, epsilon 1", (*apart, *REMEDY, *CRF, long, *_epsilon(1.0)))
