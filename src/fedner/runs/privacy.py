@@ -34,6 +34,7 @@ from fedner.runs.assembly import (
     private_optimiser,
 )
 from fedner.runs.checks import algorithm_of, parameters_of
+from fedner.runs.finishing import MOST_SENTENCES
 from fedner.runs.folder import RunFolder
 from fedner.seeds import derive
 from fedner.settings import SettingProblem, Settings, SettingsError
@@ -283,7 +284,8 @@ def train_frozen(federation: Federation, name: str, tagger: Tagger) -> None:
     corpus = select(encoded(federation, name), federation.data[name].train)
     plan = TrainingSettings(
         epochs=settings.privacy.private_epochs,
-        batch=settings.training.batch,
+        # Batches that bear noise are large; at home small ones take more steps.
+        batch=min(MOST_SENTENCES, settings.training.batch),
         optimiser=private_optimiser(settings),
         clip=settings.private.clip or None,
     )
