@@ -71,14 +71,24 @@ def one_platform() -> Iterator[Variant]:
 def micro_batches(federation: Path, given: Sequence[str], out: Path) -> Iterator[Variant]:
     """Yield the averaging of micro-batches before they are clipped; one sentence each is none."""
     held = read_settings(federation, tuple(given))
-    for size in (1, 8):
+    for size in (1, 8, 32):
         copy = out / f"by-{size}.jsonl.xz"
         if not copy.is_file():
             out.mkdir(parents=True, exist_ok=True)
             write_microbatches(Path(held.platforms[0].data), copy, size)
         clipped = assignments(size, held.privacy.clip, held.training.batch, RATE)
-        name = f"micro-batches of {size}"
-        yield Variant(name, (f"platforms.0.data={copy.resolve()}", *clipped))
+        whole = (f"platforms.0.data={copy.resolve()}", *clipped)
+        yield Variant(f"micro-batches of {size}", whole)
+        if size < held.training.batch:
+            continue
+        apart = _divided(federation, (*given, *whole), 5)
+        # The assignments of a single platform are those of all five by now.
+        kept = tuple(each for each in clipped if not each.startswith("platforms."))
+        for share in (0.2, 0.6, 1.0):
+            slices = ("training.slice=0.1", f"training.rounds={round(share * 10)}")
+            for passes, told in ((1, "one pass"), (10, "10 passes")):
+                name = f"n = 5, slices to {share:.0%}, {told}, micro-batches of {size}"
+                yield Variant(name, (*kept, *apart, *slices, epochs(passes)))
 
 
 def several_platforms(federation: Path, given: Sequence[str]) -> Iterator[Variant]:
