@@ -1,5 +1,7 @@
 """Errors that a user can mend: each names the thing, what was found and what to do."""
 
+from typing import Any
+
 
 class FednerError(Exception):
     """Something that the user can put right.
@@ -16,3 +18,16 @@ class FednerError(Exception):
 
     def __str__(self) -> str:
         return f"{self.message}\n{self.hint}" if self.hint else self.message
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        # Errors travel between the processes of a run; kinds of them have other arguments.
+        return _again, (type(self), self.args, dict(self.__dict__))
+
+
+def _again(
+    kind: type[FednerError], args: tuple[Any, ...], attributes: dict[str, Any]
+) -> FednerError:
+    """Return the error that another process raised."""
+    error = kind.__new__(kind, *args)
+    error.__dict__.update(attributes)
+    return error

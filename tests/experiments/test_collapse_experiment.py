@@ -68,7 +68,9 @@ def test_every_variant_is_a_valid_federation_of_its_own(federation: Path) -> Non
     assert understood["n = 5, slices to 60%, one pass"].training.rounds == 6
 
 
-@pytest.mark.parametrize("only", ["as in 2021", "micro-batches of 8", "slices to 20%, one pass"])
+@pytest.mark.parametrize(
+    "only", ["as in 2021", "micro-batches of 8", "slices to 20%, 10 passes, CRF"]
+)
 def test_a_variant_runs_and_is_told_with_both_measures(
     federation: Path, only: str, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -5,6 +5,7 @@ from typing import Annotated, Any
 
 import typer
 
+from fedner.cli.arguments import AsJson
 from fedner.cli.inputs import CliSentences, CliUnit
 
 
@@ -35,7 +36,7 @@ def adapt(
         int, typer.Option("--num-sentences", help="The size of synthetic data.")
     ] = 500,
     epochs: Annotated[int, typer.Option("--epochs", help="Epochs at most.")] = 60,
-    json: Annotated[bool, typer.Option("--json", help="Print JSON for machines.")] = False,
+    json: AsJson = False,
 ) -> None:
     """Train a new platform's private part on the shared module of RUN; nothing leaves it."""
     from fedner.runs.adaptation import adapt as adapt_platform

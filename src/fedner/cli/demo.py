@@ -5,6 +5,8 @@ from typing import Annotated
 
 import typer
 
+from fedner.cli.arguments import AsJson
+
 
 def demo(
     out: Annotated[
@@ -19,7 +21,7 @@ def demo(
     ] = None,
     seed: Annotated[int, typer.Option("--seed", help="The seed of every random choice.")] = 1,
     workers: Annotated[int, typer.Option("--workers", help="Processes to compute with.")] = 2,
-    json: Annotated[bool, typer.Option("--json", help="Print JSON for machines.")] = False,
+    json: AsJson = False,
 ) -> None:
     """Train three synthetic platforms alone, federated and pooled: did joining help?"""
     from importlib.resources import files

@@ -5,27 +5,21 @@ from typing import Annotated, Literal
 
 import typer
 
+from fedner.cli.arguments import AsJson, MovedContext, MovedVectors, OfPlatform, TaggerFolder
+
 ExportFormat = Literal["onnx"]
 
 
 def export(
-    model: Annotated[
-        Path, typer.Argument(metavar="RUN", help="A run folder, or the folder of a saved tagger.")
-    ],
+    model: TaggerFolder,
     to: Annotated[Path, typer.Option("--to", help="The folder for the export; never over files.")],
-    platform: Annotated[
-        str | None, typer.Option("--platform", help="Whose tagger of a run.")
-    ] = None,
+    platform: OfPlatform = None,
     format: Annotated[
         ExportFormat, typer.Option("--format", help="What to write: a graph for onnxruntime.")
     ] = "onnx",
-    vectors: Annotated[
-        Path | None, typer.Option("--vectors", help="The model's word vectors, if they moved.")
-    ] = None,
-    context: Annotated[
-        Path | None, typer.Option("--context", help="The model's context encoder, if it moved.")
-    ] = None,
-    json: Annotated[bool, typer.Option("--json", help="Print JSON for machines.")] = False,
+    vectors: MovedVectors = None,
+    context: MovedContext = None,
+    json: AsJson = False,
 ) -> None:
     """Write a tagger as ONNX and JSON: the same predictions without torch."""
     from fedner.cli.output import console, show_json, show_place, table

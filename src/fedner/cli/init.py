@@ -5,13 +5,15 @@ from typing import Annotated
 
 import typer
 
+from fedner.cli.arguments import AsJson
+
 
 def init(
     path: Annotated[Path, typer.Argument(help="The file to write.")] = Path("federation.toml"),
     overwrite: Annotated[
         bool, typer.Option("--overwrite", help="Replace a file that is already there.")
     ] = False,
-    json: Annotated[bool, typer.Option("--json", help="Print JSON for machines.")] = False,
+    json: AsJson = False,
 ) -> None:
     """Write a commented example of a federation file; it runs on built-in, synthetic platforms."""
     from importlib.resources import files

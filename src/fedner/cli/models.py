@@ -1,10 +1,9 @@
 """`fedner models`: the recipes of the zoo, their sizes and what they share by default."""
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 
-import typer
-
+from fedner.cli.arguments import AsJson
 from fedner.corpus.schemes import Scheme
 
 if TYPE_CHECKING:
@@ -21,7 +20,7 @@ SCHEME: Scheme = "BIO"
 
 
 def models(
-    json: Annotated[bool, typer.Option("--json", help="Print JSON for machines.")] = False,
+    json: AsJson = False,
 ) -> None:
     """List the models: composition, paper, trained parameters, and what is shared by default."""
     from fedner.models.zoo import RECIPES

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
+from fedner.cli.arguments import MovedContext, MovedVectors, OfPlatform, TaggerFolder
 from fedner.errors import FednerError
 
 if TYPE_CHECKING:
@@ -19,15 +20,11 @@ Device = Literal["cpu", "cuda"]
 
 
 def predict(
-    model: Annotated[
-        Path, typer.Argument(metavar="RUN", help="A run folder, or the folder of a saved tagger.")
-    ],
+    model: TaggerFolder,
     source: Annotated[
         Path, typer.Argument(metavar="INPUT", help="A file or folder; - reads lines of text.")
     ],
-    platform: Annotated[
-        str | None, typer.Option("--platform", help="Whose tagger of a run.")
-    ] = None,
+    platform: OfPlatform = None,
     out: Annotated[
         Path | None, typer.Option("--out", help="Write JSONL here, whole or not at all.")
     ] = None,
@@ -35,12 +32,8 @@ def predict(
         str,
         typer.Option("--format", help="The format of the input; text: each line is a document."),
     ] = "auto",
-    vectors: Annotated[
-        Path | None, typer.Option("--vectors", help="The model's word vectors, if they moved.")
-    ] = None,
-    context: Annotated[
-        Path | None, typer.Option("--context", help="The model's context encoder, if it moved.")
-    ] = None,
+    vectors: MovedVectors = None,
+    context: MovedContext = None,
     device: Annotated[Device, typer.Option("--device", help="Where to run.")] = "cpu",
     json: Annotated[
         bool, typer.Option("--json", help="Print JSONL for machines on standard output.")

@@ -5,6 +5,8 @@ from typing import Annotated, Literal
 
 import typer
 
+from fedner.cli.arguments import AsJson, MovedContext, MovedVectors, OfPlatform
+
 How = Literal["type", "pseudonym", "mask"]
 
 
@@ -14,9 +16,7 @@ def redact(
         Path, typer.Argument(metavar="INPUT", help="A text file, or a folder of .txt files.")
     ],
     out: Annotated[Path, typer.Option("--out", help="Where redacted texts go; never over a file.")],
-    platform: Annotated[
-        str | None, typer.Option("--platform", help="Whose tagger of the run.")
-    ] = None,
+    platform: OfPlatform = None,
     how: Annotated[
         How,
         typer.Option(
@@ -24,13 +24,9 @@ def redact(
             help="[TYPE]; a pseudonym, the same for the same words; or a mask of the same length.",
         ),
     ] = "type",
-    vectors: Annotated[
-        Path | None, typer.Option("--vectors", help="The model's word vectors, if they moved.")
-    ] = None,
-    context: Annotated[
-        Path | None, typer.Option("--context", help="The model's context encoder, if it moved.")
-    ] = None,
-    json: Annotated[bool, typer.Option("--json", help="Print JSON for machines.")] = False,
+    vectors: MovedVectors = None,
+    context: MovedContext = None,
+    json: AsJson = False,
 ) -> None:
     """Replace found entities; everything else stays byte for byte. Taggers miss some."""
     from fedner.cli.output import console, show_json, show_place, table

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from fedner.cli.arguments import AsJson
 from fedner.cli.inputs import Loaded
 
 if TYPE_CHECKING:
@@ -26,7 +27,7 @@ def score(
         bool, typer.Option("--type-blind", help="Relaxed scores do not ask for the same type.")
     ] = False,
     seed: Annotated[int, typer.Option("--seed", help="The seed of the bootstrap.")] = 1,
-    json: Annotated[bool, typer.Option("--json", help="Print JSON for machines.")] = False,
+    json: AsJson = False,
 ) -> None:
     """Score PREDICTED against GOLD: strict, relaxed and token-level, with a bootstrap interval.
 

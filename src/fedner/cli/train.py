@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from fedner.cli.arguments import AsJson
 from fedner.errors import FednerError
 
 if TYPE_CHECKING:
@@ -32,7 +33,7 @@ def train(
         list[str] | None,
         typer.Option("--set", metavar="KEY=VALUE", help="Override a key, as model.hidden=100."),
     ] = None,
-    json: Annotated[bool, typer.Option("--json", help="Print JSON for machines.")] = False,
+    json: AsJson = False,
 ) -> None:
     """Train a federation: all problems of its file at once, then rounds, scores and a report."""
     from fedner.cli.output import show_json

@@ -8,19 +8,14 @@ what went over the wire: the bytes of tensors, as the record of every round has 
 """
 
 import argparse
-import json
-import os
 import sys
 import time
-from collections.abc import Mapping, Sequence
-from concurrent.futures import ProcessPoolExecutor
-from dataclasses import asdict, dataclass
-from multiprocessing import get_context
+from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
-from fedner.durable import write_text
 from fedner.errors import FednerError
+from fedner.experiments.jobs import add_options, add_seeds, gathered, seeds_of
 from fedner.federated.algorithms import FednerSettings
 from fedner.runs.assembly import sized_recipe
 from fedner.runs.checks import parameters_of, read_settings
@@ -198,7 +193,6 @@ def shown(size: float) -> str:
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run all jobs, several at a time where asked, and print the tables."""
     options = _options(arguments)
-    options.out.mkdir(parents=True, exist_ok=True)
     adapted = adapted_settings(
         options.federation, options.set, options.adapter, options.adapter_rate
     )
@@ -212,37 +206,20 @@ def main(arguments: Sequence[str] | None = None) -> int:
             options.out / f"{way.replace(' ', '-')}-seed-{seed}",
             (*assignments, *options.set),
         )
-        for seed in range(options.first_seed, options.first_seed + options.seeds)
+        for seed in seeds_of(options)
         for way, assignments in own.items()
     ]
-    points: list[Point] = []
-    with ProcessPoolExecutor(options.jobs, mp_context=get_context("spawn")) as pool:
-        for found in pool.map(run, jobs):
-            points += found
-            _store(options.out / "points.json", points, vars(options))
-    print(table(points))
+    print(table(gathered(run, jobs, options)))
     return 0
-
-
-def _store(path: Path, points: Sequence[Point], options: Mapping[str, Any]) -> None:
-    record = {
-        "options": {name: str(value) for name, value in options.items()},
-        "points": [asdict(point) for point in points],
-    }
-    write_text(path, json.dumps(record, indent=2))
 
 
 def _options(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(description="The whole encoder, or adapters alone?")
-    parser.add_argument("federation", type=Path)
-    parser.add_argument("--out", type=Path, default=Path("runs/adapters"))
-    parser.add_argument("--seeds", type=int, default=3)
-    parser.add_argument("--first-seed", type=int, default=1)
+    add_options(parser, "runs/adapters")
+    add_seeds(parser, 3)
     parser.add_argument("--share", type=float, default=1.0)
     parser.add_argument("--adapter", default="{ rank = 8, alpha = 16.0 }", metavar="TABLE")
     parser.add_argument("--adapter-rate", type=float, default=3e-3)
-    parser.add_argument("--set", action="append", default=[], metavar="KEY=VALUE")
-    parser.add_argument("--jobs", type=int, default=max(1, (os.cpu_count() or 1) // 2))
     return parser.parse_args(arguments)
 
 

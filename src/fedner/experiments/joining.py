@@ -8,18 +8,13 @@ trained until it stops improving. Gains are paired by seed: same split, same tes
 """
 
 import argparse
-import json
-import os
 import sys
 import time
-from collections.abc import Mapping, Sequence
-from concurrent.futures import ProcessPoolExecutor
-from dataclasses import asdict, dataclass
-from multiprocessing import get_context
+from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
-from fedner.durable import write_text
+from fedner.experiments.jobs import add_options, add_seeds, gathered, seeds_of
 from fedner.runs.checks import read_settings
 from fedner.runs.training import train_run
 from fedner.scoring import mean_interval, paired_means
@@ -127,8 +122,11 @@ def _row(platform: str, alone: Sequence[float], federated: Sequence[float]) -> s
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run all jobs, several at a time where asked, and print the table."""
-    options = _options(arguments)
-    options.out.mkdir(parents=True, exist_ok=True)
+    parser = argparse.ArgumentParser(description="Does joining help, and whom?")
+    add_options(parser, "runs/joining")
+    add_seeds(parser, 5)
+    parser.add_argument("--shares", default="1.0,0.2")
+    options = parser.parse_args(arguments)
     jobs = [
         Job(
             options.federation,
@@ -138,36 +136,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
             tuple(options.set),
         )
         for share in (float(each) for each in options.shares.split(","))
-        for seed in range(options.first_seed, options.first_seed + options.seeds)
+        for seed in seeds_of(options)
     ]
-    points: list[Point] = []
-    with ProcessPoolExecutor(options.jobs, mp_context=get_context("spawn")) as pool:
-        for found in pool.map(run, jobs):
-            points += found
-            _store(options.out / "points.json", points, vars(options))
+    points = gathered(run, jobs, options)
     if any(point.method == "alone" for point in points):  # --set training.controls=[] has none
         print(table(points))
     return 0
-
-
-def _store(path: Path, points: Sequence[Point], options: Mapping[str, Any]) -> None:
-    record = {
-        "options": {name: str(value) for name, value in options.items()},
-        "points": [asdict(point) for point in points],
-    }
-    write_text(path, json.dumps(record, indent=2))
-
-
-def _options(arguments: Sequence[str] | None) -> argparse.Namespace:
-    parser = argparse.ArgumentParser(description="Does joining help, and whom?")
-    parser.add_argument("federation", type=Path)
-    parser.add_argument("--out", type=Path, default=Path("runs/joining"))
-    parser.add_argument("--seeds", type=int, default=5)
-    parser.add_argument("--first-seed", type=int, default=1)
-    parser.add_argument("--shares", default="1.0,0.2")
-    parser.add_argument("--set", action="append", default=[], metavar="KEY=VALUE")
-    parser.add_argument("--jobs", type=int, default=max(1, (os.cpu_count() or 1) // 2))
-    return parser.parse_args(arguments)
 
 
 if __name__ == "__main__":

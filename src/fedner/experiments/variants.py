@@ -4,7 +4,6 @@ A run that is already in its folder is taken up again, so that a study can be st
 """
 
 import json
-import os
 import time
 from argparse import ArgumentParser, Namespace
 from collections.abc import Iterator, Mapping, Sequence
@@ -16,6 +15,7 @@ from statistics import fmean, stdev
 from typing import Any
 
 from fedner.durable import write_text
+from fedner.experiments.jobs import add_options
 from fedner.runs.checks import read_settings
 from fedner.runs.folder import FEDERATED, RunFolder
 from fedner.runs.privacy_record import run_spent
@@ -148,13 +148,10 @@ def mean_and_deviation(values: Sequence[float]) -> str:
 
 
 def study_options(parser: ArgumentParser, out: str) -> None:
-    """Add what every study asks for."""
-    parser.add_argument("federation", type=Path)
-    parser.add_argument("--out", type=Path, default=Path(out))
+    """Add what every study of noise asks for."""
+    add_options(parser, out)
     parser.add_argument("--noise-seeds", type=int, default=5)
     parser.add_argument("--first-noise-seed", type=int, default=1)
-    parser.add_argument("--set", action="append", default=[], metavar="KEY=VALUE")
-    parser.add_argument("--jobs", type=int, default=max(1, (os.cpu_count() or 1) // 2))
 
 
 def noise_seeds_of(options: Namespace) -> range:

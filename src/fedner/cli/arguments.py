@@ -1,0 +1,18 @@
+"""Arguments and options that several commands have in common, each told once."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+TaggerFolder = Annotated[
+    Path, typer.Argument(metavar="RUN", help="A run folder, or the folder of a saved tagger.")
+]
+OfPlatform = Annotated[str | None, typer.Option("--platform", help="Whose tagger of a run.")]
+MovedVectors = Annotated[
+    Path | None, typer.Option("--vectors", help="The model's word vectors, if they moved.")
+]
+MovedContext = Annotated[
+    Path | None, typer.Option("--context", help="The model's context encoder, if it moved.")
+]
+AsJson = Annotated[bool, typer.Option("--json", help="Print JSON for machines.")]

@@ -1,0 +1,63 @@
+"""What the studies have in common: their options, jobs side by side, and points that are stored."""
+
+import json
+import os
+from argparse import ArgumentParser, Namespace
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import asdict
+from multiprocessing import get_context
+from pathlib import Path
+from typing import Any, TypeVar
+
+from fedner.durable import write_text
+
+Job = TypeVar("Job")
+Point = TypeVar("Point")
+
+
+def add_options(parser: ArgumentParser, out: str) -> None:
+    """Add what every study of a federation file asks for."""
+    parser.add_argument("federation", type=Path)
+    parser.add_argument("--out", type=Path, default=Path(out))
+    parser.add_argument("--set", action="append", default=[], metavar="KEY=VALUE")
+    parser.add_argument("--jobs", type=int, default=max(1, (os.cpu_count() or 1) // 2))
+
+
+def add_seeds(parser: ArgumentParser, number: int) -> None:
+    """Add which seeds a study runs."""
+    parser.add_argument("--seeds", type=int, default=number)
+    parser.add_argument("--first-seed", type=int, default=1)
+
+
+def seeds_of(options: Namespace) -> range:
+    """Return the seeds that the options ask for."""
+    return range(options.first_seed, options.first_seed + options.seeds)
+
+
+def gathered(
+    run: Callable[[Job], Sequence[Point]], jobs: Sequence[Job], options: Namespace
+) -> list[Point]:
+    """Run jobs, several at a time, and return their points; what there is, is stored at once."""
+    options.out.mkdir(parents=True, exist_ok=True)
+    points: list[Point] = []
+    for found in side_by_side(run, jobs, options.jobs):
+        points += found
+        _store(options.out / "points.json", points, vars(options))
+    return points
+
+
+def side_by_side(
+    run: Callable[[Job], Sequence[Point]], jobs: Sequence[Job], number: int
+) -> Iterator[Sequence[Point]]:
+    """Yield what every job came to, in their order."""
+    with ProcessPoolExecutor(number, mp_context=get_context("spawn")) as pool:
+        yield from pool.map(run, jobs)
+
+
+def _store(path: Path, points: Sequence[Any], options: Mapping[str, Any]) -> None:
+    record = {
+        "options": {name: str(value) for name, value in options.items()},
+        "points": [asdict(point) for point in points],
+    }
+    write_text(path, json.dumps(record, indent=2))
