@@ -13,7 +13,8 @@ from pydantic import BaseModel
 
 import fedner
 from fedner.federated.algorithms import FednerSettings
-from fedner.settings import Settings
+from fedner.runs.checks import read_settings
+from fedner.settings import Settings, SettingsError
 
 ROOT = Path(__file__).resolve().parents[1]
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]
@@ -38,6 +39,14 @@ def test_the_snippet_on_corpora_runs(tmp_path: Path, monkeypatch: pytest.MonkeyP
     exec(compile(snippet, "docs/corpora.md", "exec"), scope)  # noqa: S102 - our own page
     assert scope["corpus"].labels == ("ADE", "Drug")
     assert len(scope["prepared"].sentences) == 1
+
+
+@pytest.mark.parametrize("path", sorted((ROOT / "examples").glob("*.toml")), ids=lambda p: p.name)
+def test_examples_are_whole_but_for_the_data_that_users_bring(path: Path) -> None:
+    with pytest.raises(SettingsError) as caught:
+        read_settings(path, ())
+    keys = {problem.key.rpartition(".")[2] for problem in caught.value.problems}
+    assert keys <= {"words", "context", "data", "test_data"}
 
 
 def test_every_key_of_a_federation_is_documented() -> None:
