@@ -29,8 +29,6 @@ from fedner.inference.onnx_tagger import (
     TABLE,
     VERSION,
     VOCABULARY,
-    file_digest,
-    seal_of,
 )
 from fedner.models.checkpoint import LoadedTagger
 from fedner.models.crf import CRF
@@ -38,6 +36,7 @@ from fedner.models.embeddings.characters import ALPHABET, MAX_LENGTH
 from fedner.models.embeddings.mapped import filling
 from fedner.models.embeddings.words import HashedWords, WordEmbedding, WordVectors
 from fedner.models.tagger import Decoder
+from fedner.sealed import file_digest, seal_of
 
 # The word table is written this many numbers at a time: it may be larger than the memory.
 NUMBERS_AT_A_TIME = 1 << 22

@@ -7,7 +7,6 @@ executes no code, and files that were altered are refused.
 Shapes: U distinct words, B sentences, L tokens, D context features, K tags.
 """
 
-import hashlib
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -34,6 +33,7 @@ from fedner.inference.reading import (
     read_texts,
     read_tokens,
 )
+from fedner.sealed import file_digest, read_sealed
 
 GRAPH, TABLE, VOCABULARY, CARD = "model.onnx", "words.bin", "vocabulary.json", "tagger.json"
 KIND, VERSION = "fedner ONNX tagger", 1
@@ -226,25 +226,6 @@ class OnnxTagger:
         return entities
 
 
-def seal_of(card: Mapping[str, Any]) -> str:
-    """Return the digest of what a card says, its seal aside."""
-    sealed = {key: value for key, value in card.items() if key != "seal"}
-    return hashlib.sha256(json.dumps(sealed, sort_keys=True).encode()).hexdigest()
-
-
-def file_digest(path: Path) -> str:
-    """Return the digest of a file.
-
-    Raises:
-        FednerError: It cannot be read.
-    """
-    try:
-        with path.open("rb") as handle:
-            return hashlib.file_digest(handle, "sha256").hexdigest()
-    except OSError as error:
-        raise FednerError(f"{path} cannot be read: {error.strerror}", _UNHARMED) from error
-
-
 def _read_card(folder: Path) -> dict[str, Any]:
     """Return what an export says about itself, after a look at all of its files."""
     path = folder / CARD
@@ -253,22 +234,9 @@ def _read_card(folder: Path) -> dict[str, Any]:
             f"{folder} holds no exported tagger: {CARD} is not there",
             "Name a folder that `fedner export` wrote.",
         )
-    try:
-        card = json.loads(path.read_bytes())
-    except ValueError as error:
-        raise FednerError(f"{path} is cut short or no JSON: {error}", _UNHARMED) from error
-    if not isinstance(card, dict) or card.get("kind") != KIND:
-        raise FednerError(f"{path} does not describe a {KIND}", _UNHARMED)
-    if card.get("version") != VERSION:
-        raise FednerError(
-            f"{path} has format {card.get('version')} (written by fedner {card.get('fedner')}); "
-            f"this release reads format {VERSION}",
-            "Use the release that wrote it, or export the tagger again.",
-        )
-    if card.pop("seal", None) != seal_of(card):
-        raise FednerError(f"{path} was altered since fedner wrote it", _UNHARMED)
+    card = read_sealed(path, KIND, VERSION, _UNHARMED)
     for name, digest in card["files"].items():
-        if file_digest(folder / name) != digest:
+        if file_digest(folder / name, _UNHARMED) != digest:
             raise FednerError(f"{folder / name} was altered since fedner wrote it", _UNHARMED)
     return card
 

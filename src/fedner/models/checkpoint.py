@@ -7,7 +7,6 @@ encoder that was trained whole is among the weights, and the small files that sa
 (configuration, tokenizer) stand beside them: such a model needs nothing else.
 """
 
-import hashlib
 import json
 import shutil
 from collections.abc import Callable, Iterator, Mapping
@@ -32,6 +31,7 @@ from fedner.models.embeddings.words import HashedWords, WordEmbedding, WordSourc
 from fedner.models.features import TagSpace
 from fedner.models.tagger import Tagger
 from fedner.models.zoo import Recipe, build_tagger
+from fedner.sealed import file_digest, read_sealed, seal_of
 from fedner.tensor_files import read_tensors, write_tensors
 
 WEIGHTS, CARD = "model.safetensors", "model.json"
@@ -131,8 +131,8 @@ def save_tagger(
     (folder / CARD).unlink(missing_ok=True)
     sync_folder(folder)
     write_tensors(folder / WEIGHTS, tagger.state_dict(), KIND, VERSION)
-    card["weights"] = {"file": WEIGHTS, "sha256": _file_digest(folder / WEIGHTS)}
-    card["seal"] = _seal_of(card)
+    card["weights"] = {"file": WEIGHTS, "sha256": file_digest(folder / WEIGHTS)}
+    card["seal"] = seal_of(card)
     write_text(folder / CARD, json.dumps(card, indent=2, ensure_ascii=False) + "\n")
 
 
@@ -157,7 +157,7 @@ def load_tagger(
     """
     folder = Path(folder)
     card = _read_card(folder)
-    if _file_digest(folder / WEIGHTS) != card["weights"]["sha256"]:
+    if file_digest(folder / WEIGHTS) != card["weights"]["sha256"]:
         raise FednerError(f"{folder / WEIGHTS} does not belong to {CARD}", _UNHARMED)
     tensors, _ = read_tensors(folder / WEIGHTS, KIND, VERSION)
     recipe, space = _recipe_of(card), _space_of(card)
@@ -261,21 +261,7 @@ def _read_card(folder: Path) -> dict[str, Any]:
             f"{folder} holds no model: {CARD} and {WEIGHTS} must both be there",
             "Name the folder of a saved tagger; if saving was interrupted, save it again.",
         )
-    try:
-        card = json.loads(path.read_bytes())
-    except ValueError as error:
-        raise FednerError(f"{path} is cut short or no JSON: {error}", _UNHARMED) from error
-    if not isinstance(card, dict) or card.get("kind") != KIND:
-        raise FednerError(f"{path} does not describe a fedner tagger", _UNHARMED)
-    if card.get("version") != VERSION:
-        raise FednerError(
-            f"{path} has format {card.get('version')} (written by fedner {card.get('fedner')}); "
-            f"this is fedner {__version__}, which reads format {VERSION}",
-            "Use the release that wrote it.",
-        )
-    if card.pop("seal", None) != _seal_of(card):
-        raise FednerError(f"{path} was altered since fedner wrote it", _UNHARMED)
-    return card
+    return read_sealed(path, KIND, VERSION, _UNHARMED)
 
 
 def _recipe_of(card: Mapping[str, Any]) -> Recipe:
@@ -409,13 +395,3 @@ def _check_origin(found: EmbeddingOrigin, expected: EmbeddingOrigin, what: str) 
             f"{expected.name!r}, sha256 {expected.sha256[:16]}, {dict(expected.settings)}",
             "Give the embeddings that it was trained with.",
         )
-
-
-def _file_digest(path: Path) -> str:
-    with path.open("rb") as handle:
-        return hashlib.file_digest(handle, "sha256").hexdigest()
-
-
-def _seal_of(card: Mapping[str, Any]) -> str:
-    sealed = {key: value for key, value in card.items() if key != "seal"}
-    return hashlib.sha256(json.dumps(sealed, sort_keys=True).encode()).hexdigest()
