@@ -23,6 +23,7 @@ from numpy.typing import NDArray
 
 from fedner.durable import OWNER_ONLY, sync_folder, write_bytes
 from fedner.errors import FednerError
+from fedner.sealed import seal_of
 
 ABOUT = "about.json"
 BLOCKS = "blocks.npy"
@@ -152,7 +153,7 @@ def seal(
             path.chmod(OWNER_ONLY)
         files[path.name] = {"bytes": path.stat().st_size, "sha256": digest}
     record = {"kind": kind, "version": version, "matrix": matrix, "files": files, **about}
-    sealed = {**record, "seal": _seal_of(record)}
+    sealed = {**record, "seal": seal_of(record)}
     write_bytes(folder / ABOUT, json.dumps(sealed, indent=1).encode(), owner_only=owner_only)
 
 
@@ -165,7 +166,7 @@ def unseal(folder: Path, kind: str, version: int, remedy: str) -> tuple[dict[str
     try:
         record = json.loads((folder / ABOUT).read_bytes())
         seal_found = record.pop("seal")
-        is_whole = seal_found == _seal_of(record)
+        is_whole = seal_found == seal_of(record)
     except (OSError, ValueError, KeyError, AttributeError, TypeError):
         raise FednerError(f"{folder / ABOUT} is missing or not readable", remedy) from None
     if not is_whole:
@@ -218,7 +219,3 @@ def _rows_per_block(matrix: NDArray[np.generic]) -> int:
 
 def _digest(rows: NDArray[np.generic]) -> bytes:
     return hashlib.sha256(np.ascontiguousarray(rows).data).digest()[:DIGEST_BYTES]
-
-
-def _seal_of(record: Mapping[str, object]) -> str:
-    return hashlib.sha256(json.dumps(record, sort_keys=True).encode()).hexdigest()
