@@ -129,7 +129,9 @@ def test_a_step_is_the_slow_loop_over_units(part: str, where: str) -> None:
     expected = one_by_one(name, steps, batch, names)
     divisor = 1.0 if where == "central" else steps.settings.expected(batch)
     for key, tensor in found.shared.items():
-        torch.testing.assert_close(tensor, expected[key] / divisor, rtol=1e-4, atol=1e-7)
+        # A sum that nobody noised yet keeps all its digits.
+        wide = expected[key].double() if where == "central" else expected[key]
+        torch.testing.assert_close(tensor, wide / divisor, rtol=1e-4, atol=1e-7)
     assert set(found.private) == (set(own.partition.private) if part == "joint" else set())
     for key, tensor in found.private.items():
         mean = expected[key] / steps.settings.expected(batch)
@@ -509,7 +511,10 @@ def test_dropout_of_a_deployed_step_follows_from_no_seed(is_deployed: bool) -> N
         own.answer(fedner().local, Broadcast("run", 1, initial(), batches={"alpha": 2}))
         seeds += learner.seeds
     assert len(seeds) == 2
-    assert (seeds[0] == seeds[1]) is not is_deployed
+    if is_deployed:
+        assert seeds == [None, None]
+    else:
+        assert seeds[0] == seeds[1] is not None
 
 
 # What the server refuses.

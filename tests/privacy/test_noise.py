@@ -23,7 +23,6 @@ from fedner.privacy.entropy import (
     SeededSimulation,
     Source,
     SystemEntropy,
-    secret_seed,
     system_bytes,
 )
 from fedner.privacy.noise import (
@@ -167,13 +166,6 @@ def test_without_openssl_the_kernel_gives_the_bytes(monkeypatch: pytest.MonkeyPa
         without.setitem(sys.modules, "ssl", None)
         assert system_bytes(24) == bytes(24)
     assert asked[-1] == 24
-
-
-def test_a_secret_seed_is_one_that_torch_takes_and_never_the_same() -> None:
-    seeds = {secret_seed() for _ in range(200)}
-    assert len(seeds) == 200
-    assert all(0 <= seed < 2**63 for seed in seeds)
-    assert max(seeds) > 2**61
 
 
 def test_every_draw_is_seeded_anew_by_the_kernel(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -4,8 +4,8 @@ Algorithms know nothing of taggers: they work on named tensors through `Learner`
 model of three numbers can take a tagger's place in a test.
 """
 
-from collections.abc import Callable, Collection, Mapping, Sequence
-from contextlib import nullcontext
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
@@ -14,9 +14,11 @@ import torch
 from torch import Tensor
 
 from fedner.errors import FednerError
+from fedner.models.encoders import masks_from
 from fedner.models.features import Batch, EncodedCorpus, collate
 from fedner.models.tagger import Tagger
 from fedner.privacy.dpsgd import Loss, clipped_draw
+from fedner.privacy.keystream import random_int16
 from fedner.privacy.noise import Clipped
 from fedner.privacy.sampling import Draw
 from fedner.scoring import Counts, Scores, score, strict_by_sentence
@@ -48,7 +50,7 @@ class Learner(Protocol):
         """
 
     def clipped(
-        self, draw: Draw, clip: float, names: Collection[str], loss: Loss, seed: int
+        self, draw: Draw, clip: float, names: Collection[str], loss: Loss, seed: int | None
     ) -> Clipped:
         """Return the sum of clipped per-unit gradients of a draw.
 
@@ -57,7 +59,7 @@ class Learner(Protocol):
             clip: The largest norm of a unit's gradient, over all of `names` together.
             names: The weights that are trained.
             loss: A sentence's loss as the sum or the mean over its tokens.
-            seed: Of the step's dropout.
+            seed: Of the step's dropout in a simulation; None for masks that nobody can repeat.
         """
 
     def scores(self) -> Scores | None:
@@ -118,7 +120,7 @@ class TaggerLearner:
         return loss.detach(), dict(zip(weights, dense, strict=True))
 
     def clipped(
-        self, draw: Draw, clip: float, names: Collection[str], loss: Loss, seed: int
+        self, draw: Draw, clip: float, names: Collection[str], loss: Loss, seed: int | None
     ) -> Clipped:
         """Return the sum of clipped per-unit gradients of a draw, in micro-batches of whole units.
 
@@ -131,12 +133,12 @@ class TaggerLearner:
                 'Take unannotated = "outside", or share less than the tags.',
             )
         self.tagger.train()
-        torch.manual_seed(seed)  # dropout draws from nothing else
         held = [weight for name, weight in self.weights().items() if name not in names]
         try:
             for weight in held:
                 weight.requires_grad_(False)
-            return clipped_draw(self.tagger, self.corpus, draw, clip, loss=loss)[0]
+            with _seeded_masks(seed) if seed is not None else masks_from(self.tagger, random_int16):
+                return clipped_draw(self.tagger, self.corpus, draw, clip, loss=loss)[0]
         finally:
             for weight in held:
                 weight.requires_grad_(True)
@@ -157,6 +159,13 @@ class TaggerLearner:
 
     def _labels(self, evaluation: Evaluation) -> Sequence[str]:
         return evaluation.space.labels if self.labels is None else self.labels
+
+
+@contextmanager
+def _seeded_masks(seed: int) -> Iterator[None]:
+    """Draw the masks of a simulation from torch's generator, which draws nothing else here."""
+    torch.manual_seed(seed)
+    yield
 
 
 def own_scores(tagger: Tagger, evaluation: Evaluation, labels: Sequence[str]) -> Scores:

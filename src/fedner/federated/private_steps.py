@@ -33,10 +33,10 @@ from fedner.federated.learner import Learner
 from fedner.models.partition import Partition
 from fedner.models.tagger import Tagger
 from fedner.privacy.dpsgd import Loss
-from fedner.privacy.entropy import Source, SystemEntropy, secret_seed
+from fedner.privacy.entropy import Source, SystemEntropy
 from fedner.privacy.events import GaussianRelease, Slice, Unit
 from fedner.privacy.ledger import Ledger
-from fedner.privacy.noise import clip, divide, gaussian, part_of
+from fedner.privacy.noise import clip, divide, gaussian, part_of, rounded_like
 from fedner.privacy.sampling import (
     SampledUnit,
     Units,
@@ -288,7 +288,7 @@ class PrivateSteps:
             source,
             max_sentences=settings.max_sentences,
         )
-        masks = dropout_seed if source.is_simulation else secret_seed()
+        masks = dropout_seed if source.is_simulation else None
         clipped = learner.clipped(draw, settings.clip, names, settings.loss, masks)
         own = names
         value: dict[str, Tensor] = {}
@@ -296,7 +296,8 @@ class PrivateSteps:
             own = tuple(name for name in names if name in partition.private)
             value.update(part_of(clipped, partition.shared).value)
         noised = gaussian(part_of(clipped, own), settings.noise, source)
-        value.update(divide(noised, settings.expected(batch)).value)
+        mean = divide(noised, settings.expected(batch))
+        value.update(rounded_like(mean, learner.weights()))
         return without_rows(value, settings.still_rows)
 
     def whole_update(self, tensors: SharedState, path: Sequence[PathPart]) -> SharedState:

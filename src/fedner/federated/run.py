@@ -232,7 +232,7 @@ def _check_noise(algorithm: Algorithm, settings: RunSettings, folder: Path | Non
 def _screen(settings: RunSettings) -> Screen:
     # Whether a sum that nobody noised yet is refused must not depend on what is in it.
     rule = settings.norms if settings.noise is None else NormRule(None, None)
-    return Screen(rule, settings.on_refusal)
+    return Screen(rule, settings.on_refusal, takes_float64=settings.noise is not None)
 
 
 def _begin(
@@ -306,7 +306,8 @@ def _combine(
     }
     rule, noise = settings.rule, settings.noise
     if noise is not None:
-        rule, weights = noise.rule(broadcast.round), noise.divisors(broadcast.batches, sizes)
+        rule = noise.rule(broadcast.round, broadcast.shared)
+        weights = noise.divisors(broadcast.batches, sizes)
     joint = sum(broadcast.batches.values())
     quorum = settings.participation.quorum
     try:

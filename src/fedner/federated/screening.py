@@ -13,6 +13,8 @@ from itertools import chain, islice
 from statistics import median
 from typing import Any, Literal, NamedTuple
 
+import torch
+
 from fedner.errors import FednerError
 from fedner.federated.aggregate import Reply, shared_norm
 from fedner.federated.messages import Broadcast, Failure, Update, payload_bytes
@@ -83,6 +85,7 @@ class Screen:
         accepted: What was let through in the current round, by platform.
         events: What the releases of the current round cost, refused ones included.
         marks: Where each platform's ledger stood last: part of the server's checkpoint.
+        takes_float64: Whether updates may be wider than the weights: sums that the server noises.
     """
 
     rule: NormRule
@@ -93,6 +96,7 @@ class Screen:
     accepted: dict[str, Accepted] = field(default_factory=dict)
     events: dict[str, Mapping[str, Any]] = field(default_factory=dict)
     marks: dict[str, LedgerMark] = field(default_factory=dict)
+    takes_float64: bool = False
 
     def sound(self, replies: Iterable[Reply], broadcast: Broadcast) -> Iterator[Update]:
         """Yield the sound updates among replies, which come in canonical order.
@@ -126,7 +130,7 @@ class Screen:
             if isinstance(reply, Failure):
                 self.failures.append(reply)
                 continue
-            problem = malformed(reply, broadcast)
+            problem = malformed(reply, broadcast, self.takes_float64)
             if problem is None and reply.platform in seen:
                 problem = ("platform", "it answered twice")
             seen.add(reply.platform)
@@ -169,13 +173,16 @@ class Screen:
             )
 
 
-def malformed(update: Update, broadcast: Broadcast) -> tuple[Code, str] | None:
+def malformed(
+    update: Update, broadcast: Broadcast, takes_float64: bool = False
+) -> tuple[Code, str] | None:
     """Return what is wrong with the form of an update, or None."""
     if update.platform not in broadcast.batches:
         return "platform", f"it was not chosen for round {broadcast.round}"
     if update.round != broadcast.round:
         return "round", f"it answers round {update.round}; expected {broadcast.round}"
-    found = _unlike(update.tensors, broadcast.shared)
+    wide = torch.float64 if takes_float64 else None
+    found = _unlike(update.tensors, broadcast.shared, wide)
     if found is None and broadcast.extra:
         found = _unlike(update.extra, broadcast.extra)
     elif found is None and update.extra:
@@ -185,7 +192,9 @@ def malformed(update: Update, broadcast: Broadcast) -> tuple[Code, str] | None:
     return found
 
 
-def _unlike(state: SharedState, like: SharedState) -> tuple[Code, str] | None:
+def _unlike(
+    state: SharedState, like: SharedState, also: torch.dtype | None = None
+) -> tuple[Code, str] | None:
     if set(state) != set(like):
         odd = sorted(set(state) ^ set(like))
         return "names", f"its tensors and the shared weights differ in {odd[:5]}"
@@ -194,6 +203,6 @@ def _unlike(state: SharedState, like: SharedState) -> tuple[Code, str] | None:
         if tensor.shape != expected.shape:
             shapes = f"{tuple(tensor.shape)}; expected {tuple(expected.shape)}"
             return "shape", f"tensor {name!r} has shape {shapes}"
-        if tensor.dtype != expected.dtype:
+        if tensor.dtype not in (expected.dtype, also):
             return "dtype", f"tensor {name!r} is {tensor.dtype}; expected {expected.dtype}"
     return None

@@ -21,7 +21,15 @@ from functools import partial
 from fedner.federated.aggregate import Rule, WeightedMean
 from fedner.federated.private_steps import without_rows
 from fedner.privacy.entropy import Source, SystemEntropy
-from fedner.privacy.noise import Clipped, clip, divide, gaussian, received_sum, sum_of_disjoint
+from fedner.privacy.noise import (
+    Clipped,
+    clip,
+    divide,
+    gaussian,
+    received_sum,
+    rounded_like,
+    sum_of_disjoint,
+)
 from fedner.tensors import SharedState, map_shared
 
 
@@ -45,9 +53,9 @@ class ServerNoise:
     source: Source = field(default_factory=SystemEntropy)
     still_rows: Mapping[str, int] = field(default_factory=dict)
 
-    def rule(self, round_: int) -> Rule:
-        """Return the rule that aggregates the clipped sums of a round."""
-        return partial(NoisedSum, self, round_)
+    def rule(self, round_: int, weights: SharedState) -> Rule:
+        """Return the rule that aggregates the clipped sums of a round, for steps of `weights`."""
+        return partial(NoisedSum, self, round_, weights)
 
     def divisors(
         self, batches: Mapping[str, int], public_sizes: Mapping[str, int]
@@ -73,12 +81,14 @@ class NoisedSum:
     Attributes:
         noise: How it is noised.
         round: Names the noise of a simulation.
+        weights: The shared weights: the result is rounded to their precision. Sums come in float64,
+            since in float32 a large one would lose more than its bound allows.
     """
 
     noise: ServerNoise
     round: int
+    weights: SharedState
     _total: Clipped | None = None
-    _like: SharedState = field(default_factory=lambda: SharedState({}))
     _expected: float = 0.0
 
     def add(self, state: SharedState, weight: float) -> None:
@@ -87,7 +97,6 @@ class NoisedSum:
         bound = self.noise.clip
         part = clip(own, bound) if self.noise.is_whole else received_sum(own, bound)
         if self._total is None:
-            self._like = map_shared(lambda tensor: tensor.new_empty(0), state)
             self._total = part
         else:
             self._total = sum_of_disjoint([self._total, part])
@@ -99,5 +108,5 @@ class NoisedSum:
             return WeightedMean().result()  # raises: there is nothing to aggregate
         source = self.noise.source.at("server", "round", self.round)
         noised = divide(gaussian(self._total, self.noise.multiplier, source), self._expected)
-        value = without_rows(noised.value, self.noise.still_rows)
-        return map_shared(lambda like, total: total.to(like.dtype), self._like, SharedState(value))
+        value = rounded_like(noised, self.weights)
+        return SharedState(without_rows(value, self.noise.still_rows))

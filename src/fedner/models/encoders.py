@@ -7,7 +7,8 @@ kernel launched token by token.
 Shapes: B sentences, L tokens, D features in, F filters, W taps, H hidden units, N tokens in all.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import cast
 
@@ -16,17 +17,26 @@ from torch import Tensor, nn
 from torch.nn import functional
 from torch.nn.utils.rnn import PackedSequence
 
+Draws = Callable[[int, torch.device], Tensor]
+Product = Callable[[Tensor, Tensor], Tensor]
+
 
 class Dropout(nn.Module):
     """Zero values with probability `rate` and scale up the others, in training only.
 
     On the CPU one 64-bit random number serves four values: torch spends most of a step's dropout
     on drawing one number per value. The rate is rounded to a multiple of 2^-16, the scale with it.
+
+    Attributes:
+        rate: The probability.
+        draws: Where masks come from: `count` uniform 16-bit integers on a device; None for torch's
+            own generators.
     """
 
     def __init__(self, rate: float) -> None:
         super().__init__()
         self.rate = rate
+        self.draws: Draws | None = None
         self._dropped = round(rate * 65_536)
 
     def extra_repr(self) -> str:
@@ -37,12 +47,30 @@ class Dropout(nn.Module):
         """Return `x` with values dropped."""
         if not self.training or self._dropped == 0:
             return x
-        if x.device.type != "cpu":
+        if self.draws is None and x.device.type != "cpu":
             return functional.dropout(x, self.rate)
-        num_draws = (x.numel() + 3) // 4
-        draws = torch.empty(num_draws, dtype=torch.int64).random_(-(2**63), None)
-        is_kept = draws.view(torch.int16)[: x.numel()] >= self._dropped - 32_768
+        draws = (self.draws or _seeded_int16)(x.numel(), x.device)
+        is_kept = draws >= self._dropped - 32_768
         return x * is_kept.view(x.shape) * (65_536 / (65_536 - self._dropped))
+
+
+def _seeded_int16(count: int, device: torch.device) -> Tensor:
+    """Return uniform 16-bit integers from torch's generator."""
+    words = torch.empty((count + 3) // 4, dtype=torch.int64, device=device)
+    return words.random_(-(2**63), None).view(torch.int16)[:count]
+
+
+@contextmanager
+def masks_from(model: nn.Module, draws: Draws) -> Iterator[None]:
+    """Let every `Dropout` of a model draw its masks from `draws` within the block."""
+    modules = [module for module in model.modules() if isinstance(module, Dropout)]
+    try:
+        for module in modules:
+            module.draws = draws
+        yield
+    finally:
+        for module in modules:
+            module.draws = None
 
 
 class WordCNN(nn.Module):
@@ -65,13 +93,19 @@ class WordCNN(nn.Module):
             nn.Conv1d(dimension, filters, width, padding="same") for width in self.widths
         )
 
-    def forward(self, parts: Sequence[Tensor]) -> Tensor:
-        """Convolve the joined `parts`, each (B, L, D_i) and zero where there is no token."""
+    def forward(self, parts: Sequence[Tensor], product: Product = torch.matmul) -> Tensor:
+        """Convolve the joined `parts`, each (B, L, D_i) and zero where there is no token.
+
+        Args:
+            parts: What every word is made of.
+            product: Multiplies a part with the taps.
+        """
         convolutions = [cast("nn.Conv1d", module) for module in self.convolutions]
         taps_DT = torch.cat([_taps(convolution.weight) for convolution in convolutions], 1)
         sizes = [part.shape[-1] for part in parts]
         products = [
-            part @ taps for part, taps in zip(parts, torch.split(taps_DT, sizes), strict=True)
+            product(part, taps)
+            for part, taps in zip(parts, torch.split(taps_DT, sizes), strict=True)
         ]
         product_BLT = sum(products[1:], start=products[0])
         outputs, position = [], 0
@@ -163,8 +197,9 @@ class BiLSTM(nn.Module):
         # Packing by one lookup each way: torch's own packing launches kernels token by token.
         tokens_ND = x_BLD.flatten(0, 1).index_select(0, layout.cells_N)
         encoded, _ = self.lstm(PackedSequence(tokens_ND, sizes_L))
-        encoded_NH: Tensor = encoded.data
-        return _at(encoded_NH, layout.places_BL)
+        empty_NH = encoded.data.new_zeros(layout.places_BL.numel(), self.dimension_out)
+        encoded_NH: Tensor = empty_NH.index_copy(0, layout.cells_N, encoded.data)
+        return encoded_NH.view(*layout.places_BL.shape, -1)
 
     def _encode_padded(self, x_BLD: Tensor, layout: TokenLayout) -> Tensor:
         """Run both directions over padded sentences, each of which begins with its own first token.

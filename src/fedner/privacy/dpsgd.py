@@ -14,6 +14,15 @@ stand in `per_layer`. What differs from the literature: the LSTM's recurrence is
 fused layer (SCIENCE: point 7), the character CNN is measured over the distinct words of each unit,
 and the CRF has per-sentence gradients from its own forward-backward.
 
+The weights may come from an attacker. Four things hold whatever finite weights there are:
+  1. A token's values and gradients follow from its own sentence alone, to the last bit: padding is
+     zero, and products are added up in one order (`per_layer.products`).
+  2. A unit whose values are not finite contributes exactly nothing and changes no other unit.
+  3. From the tokens on everything is float64: norms, factors, sums.
+  4. What rounding can do there is about 1e-16 of a unit's *mass*, the sum of the norms of all terms
+     of its gradient. A factor bounds the mass too, by `MASS` times the clip, so that cancelling
+     terms cannot hide anything. Honest gradients stay far below that (docs/privacy.md).
+
 Shapes: B sentences, L tokens, U units, K tags, D features.
 """
 
@@ -39,15 +48,19 @@ from fedner.privacy.per_layer.embedding import tap_word_table
 from fedner.privacy.per_layer.linear import tap_linear
 from fedner.privacy.per_layer.lstm import tap_bilstm
 from fedner.privacy.per_layer.mix import tap_mix
+from fedner.privacy.per_layer.products import one_thread
 from fedner.privacy.per_layer.tap import Factors, Measured, Tap, Totals
-from fedner.privacy.per_layer.units import Units, units_of
+from fedner.privacy.per_layer.units import Sizes, Units, units_of
 from fedner.privacy.sampling import Draw
 
 Loss = Literal["sum", "mean"]
+Unit = tuple[int, NDArray[np.int64]]  # its number, and its sentences by index in the corpus
 
 # Cells (sentences times tokens of the longest) of a micro-batch: caches on a CPU, memory elsewhere.
 CPU_CELLS = 2_048
 DEVICE_CELLS = 65_536
+# How much larger than the clip the mass of a clipped gradient may be.
+MASS = 1_000.0
 
 _PRETRAINED = "embeddings.context"
 _KNOWN = (
@@ -73,12 +86,13 @@ def clipped_sum(
 
     Guarantee:
         Each unit's gradient over all trained parameters together enters with a norm of at most
-        `clip` (up to the rounding of float32), so adding or removing one unit moves the sum by at
-        most `clip`, provided that a unit's sentences are all in this batch.
+        `clip`, for any finite weights, so adding or removing one unit moves the sum by at most
+        `clip` (both up to a millionth), provided that a unit's sentences are all in this batch.
 
     Edge cases:
         A unit whose gradient is not finite contributes nothing; a unit without a sentence has norm
-        0. Dropout draws one mask for norms and sum alike. For an empty draw see `accumulate`.
+        0. A unit whose terms cancel almost wholly contributes less than the clip (`MASS`). Dropout
+        draws one mask for norms and sum alike. For an empty draw see `accumulate`.
 
     Args:
         tagger: The tagger, in training or evaluation mode; left as it is.
@@ -91,15 +105,16 @@ def clipped_sum(
             number of its tokens ("mean").
 
     Returns:
-        The named sum, and (U) the norm of each unit's gradient before clipping, in float64. The
-        norms are as sensitive as the data: they are for the platform's own eyes.
+        The named sum and (U) the norm of each unit's gradient before clipping, all in float64: in
+        float32 a large sum would lose more than the bound allows. The norms are as sensitive as
+        the data: they are for the platform's own eyes.
 
     Raises:
         FednerError: The tagger trains something that has no per-unit gradient, such as a
             pretrained encoder, or the arguments do not fit each other.
     """
     totals = _zero_totals(tagger, clip)
-    norms_U = _add_clipped(tagger, batch, units_B, clip, loss, totals)
+    norms_U = _add_clipped(_measured(tagger, batch, units_B, loss), clip, totals)
     return Clipped(totals, clip), norms_U
 
 
@@ -120,6 +135,8 @@ def accumulate(
 
     Edge cases:
         No unit, or units of empty sentences alone: a sum of zeros, to be noised like any other.
+        A micro-batch that fails (memory, a sentence that a layer refuses) is worked on again unit
+        by unit; a unit that fails alone contributes nothing.
 
     Args:
         tagger: The tagger.
@@ -140,15 +157,14 @@ def accumulate(
     if cells is None:
         cells = CPU_CELLS if device.type == "cpu" else DEVICE_CELLS
     for chosen in _whole_units(corpus.lengths, units, cells):
-        batch = collate(corpus, np.concatenate([sentences for _, sentences in chosen]))
-        unit_of = {
-            int(sentence): number
-            for number, (_, sentences) in enumerate(chosen)
-            for sentence in sentences
-        }
-        unit_B = [unit_of[sentence] for sentence in batch.sentences.tolist()]
         places = torch.tensor([unit for unit, _ in chosen], device=device)
-        norms_U[places] = _add_clipped(tagger, batch, unit_B, clip, loss, totals)
+        measured = _measured_units(tagger, corpus, chosen, loss)
+        if measured is not None:
+            norms_U[places] = _add_clipped(measured, clip, totals)
+            continue
+        for unit in chosen:
+            alone = _measured_units(tagger, corpus, [unit], loss)
+            norms_U[unit[0]] = torch.inf if alone is None else _add_clipped(alone, clip, totals)[0]
     return Clipped(totals, clip), norms_U
 
 
@@ -172,7 +188,7 @@ def _whole_units(
     lengths: NDArray[np.int64],
     units: Sequence[Sequence[int] | NDArray[np.int64]],
     cells: int,
-) -> Iterator[list[tuple[int, NDArray[np.int64]]]]:
+) -> Iterator[list[Unit]]:
     """Yield (number, sentences) of the units of each micro-batch, units of like length together."""
     present: list[tuple[int, int, NDArray[np.int64]]] = []
     seen: set[int] = set()
@@ -188,7 +204,7 @@ def _whole_units(
             )
         seen.update(sentences.tolist())
     present.sort(key=lambda each: (-each[0], each[1]))
-    chosen: list[tuple[int, NDArray[np.int64]]] = []
+    chosen: list[Unit] = []
     longest = num_sentences = 0
     for length, number, sentences in present:
         # The first unit of a micro-batch has its longest sentence.
@@ -223,29 +239,55 @@ def _zero_totals(tagger: Tagger, clip: float) -> Totals:
             f"There is no per-unit gradient for {', '.join(unknown)}.",
             "Freeze it, or add its kind of layer to fedner.privacy.per_layer.",
         )
-    return {name: torch.zeros_like(each, requires_grad=False) for name, each in trained.items()}
+    return {
+        name: torch.zeros_like(each, dtype=torch.float64, requires_grad=False)
+        for name, each in trained.items()
+    }
 
 
-def _add_clipped(
-    tagger: Tagger,
-    batch: Batch,
-    units_B: Sequence[int] | NDArray[np.int64],
-    clip: float,
-    loss: Loss,
-    totals: Totals,
-) -> Tensor:
-    """Add the clipped gradients of a batch's units to `totals`; return their norms."""
+def _measured_units(
+    tagger: Tagger, corpus: EncodedCorpus, chosen: Sequence[Unit], loss: Loss
+) -> list[Measured] | None:
+    """Return every layer measured for some units; None if that fails, as it may for single ones.
+
+    An error here depends on the data: it must neither leave nor change what other units add.
+    """
+    try:
+        batch = collate(corpus, np.concatenate([sentences for _, sentences in chosen]))
+        unit_of = {
+            int(sentence): number
+            for number, (_, sentences) in enumerate(chosen)
+            for sentence in sentences
+        }
+        units_B = [unit_of[sentence] for sentence in batch.sentences.tolist()]
+        return _measured(tagger, batch, units_B, loss)
+    except Exception:  # noqa: BLE001 - whatever it is, it is this unit's own affair
+        return None
+
+
+def _measured(
+    tagger: Tagger, batch: Batch, units_B: Sequence[int] | NDArray[np.int64], loss: Loss
+) -> list[Measured]:
+    """Run a batch forward and back, and measure every trained layer."""
     gap = 0 if tagger.word_cnn is None else max(tagger.word_cnn.widths) - 1
     units = units_of(batch, units_B, gap)
-    with torch.enable_grad():
-        emissions_BLK, taps = _forward(tagger, batch)
-    with torch.no_grad():
-        measured = _measure(tagger, batch, units, loss, emissions_BLK, taps)
-        squares_U = torch.stack([each.squares_U for each in measured]).sum(0)
-        norms_U = squares_U.sqrt()
-        factors = _factors(norms_U, clip)
-        for each in measured:
-            each.add_weighted(factors, totals)
+    with one_thread(batch.mask_BL.device):
+        with torch.enable_grad():
+            emissions_BLK, taps = _forward(tagger, batch)
+        with torch.no_grad():
+            return _measure(tagger, batch, units, loss, emissions_BLK, taps)
+
+
+@torch.no_grad()
+def _add_clipped(measured: Sequence[Measured], clip: float, totals: Totals) -> Tensor:
+    """Add the clipped gradients of measured units to `totals`; return their norms."""
+    squares_U, masses_U = (
+        torch.stack(each).sum(0) for each in zip(*(each.sizes_U for each in measured), strict=True)
+    )
+    norms_U = squares_U.sqrt()
+    factors = _factors(norms_U, masses_U, clip)
+    for each in measured:
+        each.add_weighted(factors, totals)
     return norms_U
 
 
@@ -277,6 +319,10 @@ def _embed(embeddings: Embeddings, batch: Batch) -> tuple[list[Tensor], list[Tap
         with torch.no_grad():
             known_UD = None if words.trainable else batch.vectors_UD
             vectors_UD = words(batch.rows_U) if known_UD is None else known_UD
+            if words.trainable:
+                # Distinct word 0 is no word: padding is zero, whatever the table says.
+                vectors_UD = vectors_UD.clone()
+                vectors_UD[0] = 0.0
         parts.append(functional.embedding(batch.word_BL, vectors_UD))
     if embeddings.reads_words and words.trainable and words.weight.requires_grad:
         rows_BL = batch.rows_U[batch.word_BL]
@@ -314,8 +360,11 @@ def _measure(
     taps: Sequence[Tap],
 ) -> list[Measured]:
     """Go back from each sentence's loss to every layer."""
+    # Forward-backward looks at a whole batch: what is not finite must not come near it.
+    lost_B = ~(emissions_BLK.isfinite() | ~batch.mask_BL.unsqueeze(2)).flatten(1).all(1)
+    emissions_in_BLK = emissions_BLK.detach().masked_fill(lost_B[:, None, None], 0.0)
     into_BLK, parameters = decoder_gradients(
-        tagger.decoder, emissions_BLK, batch.gold_tags, batch.lengths_B
+        tagger.decoder, emissions_in_BLK, batch.gold_tags, batch.lengths_B
     )
     if loss == "mean":
         share_B = batch.lengths_B.to(into_BLK.device, torch.float64).reciprocal()
@@ -324,7 +373,8 @@ def _measure(
             name: each * share_B.to(each).view(-1, *[1] * (each.dim() - 1))
             for name, each in parameters.items()
         }
-    measured = [measure_sentences("decoder", parameters, units)] if parameters else []
+    measured = [_lost_units(lost_B, units)]
+    measured += [measure_sentences("decoder", parameters, units)] if parameters else []
     if taps:
         outputs = [tap.output for tap in taps]
         gradients = torch.autograd.grad(emissions_BLK, outputs, into_BLK)
@@ -334,10 +384,18 @@ def _measure(
     return measured
 
 
-def _factors(norms_U: Tensor, clip: float) -> Factors:
-    """Return min(1, clip / norm), and 0 for a unit whose norm is not finite."""
-    lost_U = ~norms_U.isfinite()
-    factor_U = (clip / norms_U.clamp_min(clip)).masked_fill(lost_U, 0.0)
+def _lost_units(lost_B: Tensor, units: Units) -> Measured:
+    """Return what adds nothing, and an infinite size to units with a lost sentence."""
+    lost_U = units.sums(lost_B.double()) > 0
+    size_U = torch.zeros_like(lost_U, dtype=torch.float64).masked_fill_(lost_U, torch.inf)
+    return Measured(Sizes(size_U, size_U), lambda _factors, _totals: None)
+
+
+def _factors(norms_U: Tensor, masses_U: Tensor, clip: float) -> Factors:
+    """Return min(1, clip / size), and 0 for a unit whose size is not finite."""
+    sizes_U = torch.maximum(norms_U, masses_U / MASS)
+    lost_U = ~sizes_U.isfinite()
+    factor_U = (clip / sizes_U.clamp_min(clip)).masked_fill(lost_U, 0.0)
     # Looking whether there is a lost unit would make an accelerator's host wait; a mask does not.
     is_sound = norms_U.device.type == "cpu" and not bool(lost_U.any())
     return Factors(factor_U, None if is_sound else lost_U)

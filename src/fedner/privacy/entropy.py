@@ -89,11 +89,6 @@ def system_bytes(count: int) -> bytes:
         return os.urandom(count)
 
 
-def secret_seed() -> int:
-    """Return a 63-bit seed that nobody can derive, for what is random and is not noise: dropout."""
-    return int.from_bytes(os.urandom(8), "little") >> 1
-
-
 def random_words(source: Source, count: int, *path: PathPart) -> "npt.NDArray[np.uint64]":
     """Return `count` uniform 64-bit words.
 

@@ -21,8 +21,9 @@ the bits travel, 6 bytes a coordinate from pinned memory, and become normals the
 never waits but for one look, at the end, whether all was finite.
 
 What is not covered: this is an approximation of the ideal mechanism, not an exact sampler of a
-discrete Gaussian; float32 sums of clipped gradients may exceed their bound by rounding (about one
-part in a million, Casacuberta et al. 2022); and the time a step takes is not hidden.
+discrete Gaussian; and the time a step takes is not hidden. Sums of clipped gradients arrive in
+float64 and exceed their bound by less than a millionth (Casacuberta et al. 2022 show what float32
+sums lose); what was noised may be rounded to float32 (`rounded_like`).
 """
 
 import math
@@ -186,6 +187,11 @@ def divide(noised: Noised, expected_size: float) -> Noised:
     return Noised(value, noised.standard_deviation / expected_size, noised.is_simulation)
 
 
+def rounded_like(noised: Noised, weights: State) -> State:
+    """Return noised values in the precision of the weights that they step: post-processing."""
+    return {name: tensor.to(weights[name].dtype) for name, tensor in noised.value.items()}
+
+
 def signal_to_noise(clipped: Clipped, multiplier: float) -> float:
     """Return the norm of the sum over the expected norm of the noise: for the platform's own eyes.
 
@@ -236,9 +242,10 @@ def _noised(tensor: Tensor, deviation: float, source: Source) -> Tensor:
 
 def _simulated(tensor: Tensor, deviation: float, source: SeededSimulation) -> Tensor:
     generator = torch.Generator(tensor.device).manual_seed(source.stream_seed())
-    drawn = torch.randn(tensor.shape, generator=generator, dtype=tensor.dtype, device=tensor.device)
+    drawn = torch.randn(tensor.shape, generator=generator, device=tensor.device)
     grid = _grid(deviation)
-    return drawn.mul_(deviation).add_(tensor.detach()).div_(grid).round_().mul_(grid)
+    total = drawn.to(tensor.dtype).mul_(deviation).add_(tensor.detach())
+    return total.div_(grid).round_().mul_(grid)
 
 
 def system_normals(count: int, device: torch.device | str = "cpu") -> Tensor:

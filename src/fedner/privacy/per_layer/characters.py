@@ -22,18 +22,19 @@ import torch
 from torch import Tensor
 
 from fedner.models.embeddings.characters import NUM_CODES, PADDING, CharacterCNN
-from fedner.privacy.per_layer.embedding import pair_sums
+from fedner.privacy.per_layer.embedding import pair_sums, token_masses
 from fedner.privacy.per_layer.tap import (
     Factors,
     Measured,
     Tap,
     Totals,
     gram,
-    gram_norms,
+    gram_sizes,
+    norm_rows,
     squared_sum,
     tapped,
 )
-from fedner.privacy.per_layer.units import Units
+from fedner.privacy.per_layer.units import Sizes, Units
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,13 +82,15 @@ def tap_characters(
 
 
 def _measure(layer: _Layer, gradient_BLF: Tensor, units: Units) -> Measured:
-    unit_P, word_P, sums_PF = pair_sums(layer.word_BL, gradient_BLF, units)
     # A word of no characters has fixed features.
-    sums_PF.masked_fill_((layer.codes_VC[word_P] == PADDING).all(1, keepdim=True), 0.0)
+    is_empty_V = (layer.codes_VC == PADDING).all(1)
+    gradient_BLF = gradient_BLF.masked_fill(is_empty_V[layer.word_BL].unsqueeze(2), 0.0)
+    unit_P, word_P, sums_PF = pair_sums(layer.word_BL, gradient_BLF, units)
     alphabet_Ua, place_UA = _alphabets(layer.codes_VC[word_P], unit_P, units.num_units)
     tables_UaWF = _tables(layer, sums_PF, unit_P, word_P, place_UA, alphabet_Ua)
     bias_UF = sums_PF.new_zeros(units.num_units, sums_PF.shape[1]).index_add_(0, unit_P, sums_PF)
     squares_U = _squares(layer, tables_UaWF, alphabet_Ua, bias_UF)
+    masses_U = token_masses(gradient_BLF, units) * _largest_term(layer, alphabet_Ua)
 
     def add_weighted(factors: Factors, totals: Totals) -> None:
         every_U = torch.arange(units.num_units, device=unit_P.device)
@@ -96,7 +99,24 @@ def _measure(layer: _Layer, gradient_BLF: Tensor, units: Units) -> Measured:
         table_AX.index_add_(0, alphabet_Ua.flatten(), scaled_RX)
         _add_products(layer, table_AX, factors.scale(bias_UF, every_U).sum(0), totals)
 
-    return Measured(squares_U, add_weighted)
+    return Measured(Sizes(squares_U, masses_U), add_weighted)
+
+
+def _largest_term(layer: _Layer, alphabet_Ua: Tensor) -> Tensor:
+    """Return (U) a bound on the norm of a token's part of the gradient, over that of what arrives.
+
+    For the filters a token adds, tap by tap, what arrives times a character of the unit; for the
+    characters, what arrives times the filters.
+    """
+    width = layer.taps_WFD.shape[0]
+    bound_U = alphabet_Ua.new_zeros(len(alphabet_Ua), dtype=torch.float64)
+    if "convolution.bias" in layer.names:
+        bound_U += 1.0
+    if "convolution.weight" in layer.names:
+        bound_U += width * norm_rows(layer.characters_AD)[alphabet_Ua].amax(1)
+    if "embedding.weight" in layer.names:
+        bound_U += width * layer.taps_WFD.double().norm()
+    return bound_U
 
 
 def _alphabets(codes_PC: Tensor, unit_P: Tensor, num_units: int) -> tuple[Tensor, Tensor]:
@@ -135,15 +155,15 @@ def _tables(
 
 def _squares(layer: _Layer, tables_UaWF: Tensor, alphabet_Ua: Tensor, bias_UF: Tensor) -> Tensor:
     """Return the squared norm of each unit's gradient."""
-    squares_U = bias_UF.new_zeros(len(bias_UF), dtype=torch.float64)
+    squares_U = torch.zeros_like(bias_UF[:, 0])
     if "convolution.bias" in layer.names:
         squares_U += squared_sum(bias_UF)
     if "convolution.weight" in layer.names:
         character_gram_Uaa = gram(layer.characters_AD[alphabet_Ua])
         for tap in range(tables_UaWF.shape[2]):
-            squares_U += gram_norms(gram(tables_UaWF[:, :, tap]), character_gram_Uaa)
+            squares_U += gram_sizes(gram(tables_UaWF[:, :, tap]), character_gram_Uaa).squares
     if "embedding.weight" in layer.names:
-        into_UaD = tables_UaWF.flatten(2) @ layer.taps_WFD.flatten(0, 1)
+        into_UaD = tables_UaWF.flatten(2) @ layer.taps_WFD.double().flatten(0, 1)
         # As in the plain step, padding is never trained.
         squares_U += squared_sum(into_UaD * (alphabet_Ua != PADDING).unsqueeze(2))
     return squares_U
@@ -155,10 +175,10 @@ def _add_products(layer: _Layer, table_AX: Tensor, bias_F: Tensor, totals: Total
     if "convolution.bias" in names:
         totals[names["convolution.bias"]].add_(bias_F)
     if "convolution.weight" in names:
-        product_XD = table_AX.t() @ layer.characters_AD
+        product_XD = table_AX.t() @ layer.characters_AD.double()
         product_WFD = product_XD.view(layer.taps_WFD.shape)
         totals[names["convolution.weight"]].add_(product_WFD.permute(1, 2, 0))
     if "embedding.weight" in names:
-        into_AD = table_AX @ layer.taps_WFD.flatten(0, 1)
+        into_AD = table_AX @ layer.taps_WFD.double().flatten(0, 1)
         into_AD[PADDING] = 0.0
         totals[names["embedding.weight"]].add_(into_AD)

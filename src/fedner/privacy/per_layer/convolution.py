@@ -20,19 +20,19 @@ from torch.func import functional_call
 from torch.nn import functional
 
 from fedner.models.encoders import WordCNN
+from fedner.privacy.per_layer.products import batch_product
 from fedner.privacy.per_layer.tap import (
     Factors,
     Measured,
     Tap,
     Totals,
-    direct_norms,
+    direct_sizes,
     gram,
-    gram_norms,
+    gram_sizes,
     is_gram_cheaper,
-    squared_sum,
     tapped,
 )
-from fedner.privacy.per_layer.units import Units
+from fedner.privacy.per_layer.units import Sizes, Units
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +48,7 @@ class _Filters:
 def tap_word_cnn(cnn: WordCNN, prefix: str, parts: Sequence[Tensor]) -> tuple[Tensor, Tap | None]:
     """Return what the CNN gives for `parts`, which are 0 where there is no token, and its tap."""
     frozen = {name: each.detach() for name, each in cnn.named_parameters()}
-    output_BLF: Tensor = functional_call(cnn, frozen, (parts,))
+    output_BLF: Tensor = functional_call(cnn, frozen, (parts, batch_product))
     every = _filters(cnn, prefix)
     if not any(each.weight or each.bias for each in every):
         return output_BLF, None
@@ -82,38 +82,38 @@ def _measure(
     units: Units,
 ) -> Measured:
     gradient_BLF = gradient_BLF * is_active_BLF
-    squares = []
-    for chunk in units.chunks():
-        gradient_RMF = units.rows(gradient_BLF, chunk)
-        squares.append(_norms([units.rows(part, chunk) for part in parts], gradient_RMF, every))
+    sizes = [
+        _sizes([units.rows(part, chunk) for part in parts], units.rows(gradient_BLF, chunk), every)
+        for chunk in units.chunks()
+    ]
 
     def add_weighted(factors: Factors, totals: Totals) -> None:
         scaled_BLF = factors.scale(gradient_BLF, units.unit_B)
-        clean = [factors.without_lost(part, units.unit_B) for part in parts]
-        _add_products(clean, scaled_BLF, every, totals)
+        wide = [factors.widen(part, units.unit_B) for part in parts]
+        _add_products(wide, scaled_BLF, every, totals)
 
-    return Measured(units.by_unit(torch.cat(squares)), add_weighted)
+    return Measured(units.by_unit(sizes), add_weighted)
 
 
-def _norms(parts: Sequence[Tensor], gradient_RMF: Tensor, every: Sequence[_Filters]) -> Tensor:
-    """Return the squared norms of some rows over all filters."""
-    squares_R = gradient_RMF.new_zeros(len(gradient_RMF), dtype=torch.float64)
+def _sizes(parts: Sequence[Tensor], gradient_RMF: Tensor, every: Sequence[_Filters]) -> Sizes:
+    """Return the sizes of some rows over all filters."""
     num_tokens, num_inputs = parts[0].shape[1], sum(part.shape[2] for part in parts)
     input_gram_RMM: Tensor | None = None
+    found: list[Sizes] = []
     for filters in every:
         own_RMF = gradient_RMF[..., filters.columns]
         if filters.bias is not None:
-            squares_R += squared_sum(own_RMF.sum(1))
+            found.append(direct_sizes(own_RMF, [], 1))
         if filters.weight is None:
             continue
         if is_gram_cheaper(num_tokens, own_RMF.shape[2], num_inputs * filters.width):
             if input_gram_RMM is None:
                 input_gram_RMM = torch.stack([gram(part) for part in parts]).sum(0)
-            squares_R += gram_norms(gram(own_RMF), _over_taps(input_gram_RMM, filters.width))
+            found.append(gram_sizes(gram(own_RMF), _over_taps(input_gram_RMM, filters.width)))
         else:
-            for offset in _offsets(filters.width):
-                squares_R += direct_norms(_moved(own_RMF, offset), parts)
-    return squares_R
+            moved = [_moved(own_RMF, offset) for offset in _offsets(filters.width)]
+            found += [direct_sizes(each, parts) for each in moved]
+    return Sizes(*(torch.stack(each).sum(0) for each in zip(*found, strict=True)))
 
 
 def _offsets(width: int) -> range:

@@ -8,8 +8,8 @@ from torch import Tensor
 
 from fedner.models.crf import CRF
 from fedner.models.softmax import SoftmaxDecoder
-from fedner.privacy.per_layer.tap import Factors, Measured, Totals, squared_sum
-from fedner.privacy.per_layer.units import Units
+from fedner.privacy.per_layer.tap import Factors, Measured, Totals, norm_rows, squared_sum
+from fedner.privacy.per_layer.units import Sizes, Units
 
 
 def decoder_gradients(
@@ -32,16 +32,26 @@ def decoder_gradients(
     return -result.emissions_BLK, {name: -every[name] for name in every if name in trained}
 
 
-def measure_sentences(prefix: str, gradients: dict[str, Tensor], units: Units) -> Measured:
-    """Measure parameters whose gradient is known for each sentence by itself (B, ...)."""
-    summed = {f"{prefix}.{name}": units.sums(each) for name, each in gradients.items()}
-    squares_U = units.unit_B.new_zeros(units.num_units, dtype=torch.float64)
-    for each in summed.values():
-        squares_U += squared_sum(each)
+def measure_sentences(
+    prefix: str, gradients: dict[str, Tensor], units: Units, masses_B: Tensor | None = None
+) -> Measured:
+    """Measure parameters whose gradient is known for each sentence by itself (B, ...).
+
+    Args:
+        prefix: The name of the layer.
+        gradients: By the parameter's own name.
+        units: To which unit each sentence belongs.
+        masses_B: The sum of the norms of the terms of each sentence's gradient; None where nothing
+            cancels within a sentence.
+    """
+    summed = {f"{prefix}.{name}": units.sums(each.double()) for name, each in gradients.items()}
+    squares_U = torch.stack([squared_sum(each) for each in summed.values()]).sum(0)
+    if masses_B is None:
+        masses_B = torch.stack([norm_rows(each) for each in gradients.values()]).sum(0)
 
     def add_weighted(factors: Factors, totals: Totals) -> None:
         every_U = torch.arange(units.num_units, device=units.unit_B.device)
         for name, each in summed.items():
-            totals[name].add_(factors.scale(each, every_U).sum(0).to(totals[name].dtype))
+            totals[name].add_(factors.scale(each, every_U).sum(0))
 
-    return Measured(squares_U, add_weighted)
+    return Measured(Sizes(squares_U, units.sums(masses_B)), add_weighted)

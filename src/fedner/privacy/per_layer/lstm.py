@@ -15,20 +15,20 @@ import torch
 from torch import Tensor
 
 from fedner.models.encoders import BiLSTM, TokenLayout
+from fedner.privacy.per_layer.products import product
 from fedner.privacy.per_layer.recurrence import recurrence, states_before
 from fedner.privacy.per_layer.tap import (
     Factors,
     Measured,
     Tap,
     Totals,
-    direct_norms,
+    direct_sizes,
     gram,
-    gram_norms,
+    gram_sizes,
     is_gram_cheaper,
-    squared_sum,
     tapped,
 )
-from fedner.privacy.per_layer.units import Chunk, Units
+from fedner.privacy.per_layer.units import Chunk, Sizes, Units
 
 _SUFFIXES = ("", "_reverse")
 
@@ -61,10 +61,12 @@ class _Tokens:
         return flat_NX.index_select(0, self.layout.cells_N) if self.is_packed else flat_NX
 
     def spread(self, values_NX: Tensor) -> Tensor:
-        """Return values of this order as those of a batch; without a token they mean nothing."""
+        """Return values of this order as those of a batch, 0 where there is no token."""
+        shape = self.layout.places_BL.shape
         if self.is_packed:
-            values_NX = values_NX.index_select(0, self.layout.places_BL.flatten())
-        return values_NX.view(*self.layout.places_BL.shape, -1)
+            empty_NX = values_NX.new_zeros(shape.numel(), values_NX.shape[1])
+            values_NX = empty_NX.index_copy(0, self.layout.cells_N, values_NX)
+        return values_NX.view(*shape, -1)
 
     def rows(self, values_NX: Tensor, units: Units, chunk: Chunk) -> Tensor:
         """Return the values of some rows of units (R, M, X)."""
@@ -128,7 +130,7 @@ def _tap_layer(
     tokens = _Tokens(layout, x_BLD.device.type == "cpu" and layout.sizes_L is not None)
     x_ND = tokens.taken(x_BLD)
     biases = torch.cat(both("bias_ih")).add_(torch.cat(both("bias_hh")))
-    projected_NX = torch.addmm(biases, x_ND, torch.cat(both("weight_ih")).t())
+    projected_NX = product(x_ND, torch.cat(both("weight_ih")).t(), biases)
     is_trained = any(each.weight_ih or each.weight_hh or each.biases for each in directions)
     if is_trained:
         projected_NX = tapped(projected_NX)
@@ -152,8 +154,8 @@ def _measure(
 ) -> Measured:
     gradient_NEG = gradient_NX.view(*hidden_NEH.shape[:2], -1)
     before_NEH = tokens.states_before(hidden_NEH)
-    squares = [
-        _norms(
+    sizes = [
+        _sizes(
             tokens.rows(x_ND, units, chunk),
             tokens.rows(before_NEH, units, chunk),
             tokens.rows(gradient_NEG, units, chunk),
@@ -164,44 +166,42 @@ def _measure(
     unit_N = tokens.units(units)
 
     def add_weighted(factors: Factors, totals: Totals) -> None:
-        scaled_NEG = factors.scale(gradient_NEG, unit_N)
-        clean_ND = factors.without_lost(x_ND, unit_N)
-        clean_NEH = factors.without_lost(before_NEH, unit_N)
+        wide_ND = factors.widen(x_ND, unit_N)
         for direction, names in enumerate(directions):
-            scaled_GN = scaled_NEG[:, direction].t()
+            scaled_GN = factors.scale(gradient_NEG[:, direction], unit_N).t()
             if names.weight_ih is not None:
-                totals[names.weight_ih].addmm_(scaled_GN, clean_ND)
+                totals[names.weight_ih].addmm_(scaled_GN, wide_ND)
             if names.weight_hh is not None:
-                totals[names.weight_hh].addmm_(scaled_GN, clean_NEH[:, direction])
+                wide_NH = factors.widen(before_NEH[:, direction], unit_N)
+                totals[names.weight_hh].addmm_(scaled_GN, wide_NH)
             if names.biases:
                 summed_G = scaled_GN.sum(1)
                 for name in names.biases:
                     totals[name].add_(summed_G)
 
-    return Measured(units.by_unit(torch.cat(squares)), add_weighted)
+    return Measured(units.by_unit(sizes), add_weighted)
 
 
-def _norms(
+def _sizes(
     x_RMD: Tensor, before_RMEH: Tensor, gradient_RMEG: Tensor, directions: list[_Names]
-) -> Tensor:
-    """Return the squared norms of some rows over all that both directions train."""
+) -> Sizes:
+    """Return the sizes of some rows over all that both directions train."""
     num_gates, num_inputs = gradient_RMEG.shape[3], x_RMD.shape[2] + before_RMEH.shape[3]
     is_gram = is_gram_cheaper(x_RMD.shape[1], num_gates, num_inputs)
     x_gram_RMM = gram(x_RMD) if is_gram else None
-    squares_R = x_RMD.new_zeros(len(x_RMD), dtype=torch.float64)
+    found = []
     for direction, names in enumerate(directions):
-        gradient_RMG = gradient_RMEG[:, :, direction]
-        before_RMH = before_RMEH[:, :, direction]
+        gradient_RMG, before_RMH = gradient_RMEG[:, :, direction], before_RMEH[:, :, direction]
+        num_biases = len(names.biases)
         if x_gram_RMM is not None:
-            products_RMM = torch.full_like(x_gram_RMM, float(len(names.biases)))
+            products_RMM = torch.full_like(x_gram_RMM, float(num_biases))
             if names.weight_ih is not None:
                 products_RMM += x_gram_RMM
             if names.weight_hh is not None:
-                products_RMM.baddbmm_(before_RMH, before_RMH.transpose(1, 2))
-            squares_R += gram_norms(gram(gradient_RMG), products_RMM)
+                products_RMM += gram(before_RMH)
+            found.append(gram_sizes(gram(gradient_RMG), products_RMM))
             continue
         inputs = [x_RMD] if names.weight_ih is not None else []
         inputs += [before_RMH] if names.weight_hh is not None else []
-        squares_R += direct_norms(gradient_RMG, inputs)
-        squares_R += len(names.biases) * squared_sum(gradient_RMG.sum(1))
-    return squares_R
+        found.append(direct_sizes(gradient_RMG, inputs, num_biases))
+    return Sizes(*(torch.stack(parts).sum(0) for parts in zip(*found, strict=True)))

@@ -21,7 +21,11 @@ from fedner.privacy.per_layer.units import Units
 def tap_mix(mix: ScalarMix, prefix: str, layers_BLX: Tensor) -> tuple[Tensor, Tap | None]:
     """Return the mix of layers side by side (B, L, D), and its tap if it trains anything."""
     with torch.no_grad():
-        mixed_BLD = mix(layers_BLX)
+        # Layer by layer, so that each token is added up in one order (`products`).
+        pairs = zip(
+            mix.stacked(layers_BLX).unbind(2), mix.shares().to(layers_BLX.dtype), strict=True
+        )
+        mixed_BLD = torch.stack([layer_BLD * share for layer_BLD, share in pairs]).sum(0)
     trained = {name for name, each in mix.named_parameters() if each.requires_grad}
     if not trained:
         return mixed_BLD, None
@@ -36,8 +40,14 @@ def _measure(
     gradient_BLD: Tensor,
     units: Units,
 ) -> Measured:
-    arrived_BN = torch.einsum("bld,blnd->bn", gradient_BLD, mix.stacked(layers_BLX))
-    shares_N = torch.softmax(mix.weights, dim=0)
+    layers_BLND = mix.stacked(layers_BLX).double()
+    wide_BLD = gradient_BLD.double()
+    shares_N, factor = torch.softmax(mix.weights.double(), dim=0), mix.factor.double()
+    arrived_BN = torch.einsum("bld,blnd->bn", wide_BLD, layers_BLND)
     mean_B1 = (arrived_BN * shares_N).sum(1, keepdim=True)
-    every = {"weights": mix.factor * shares_N * (arrived_BN - mean_B1), "factor": mean_B1}
-    return measure_sentences(prefix, {name: every[name] for name in sorted(trained)}, units)
+    every = {"weights": factor * shares_N * (arrived_BN - mean_B1), "factor": mean_B1}
+    # |g_t| |h_tn| bounds each term of A_n; at most 2 |f| + 1 times that enters a gradient.
+    terms_BLN = wide_BLD.norm(dim=2, keepdim=True) * layers_BLND.norm(dim=3)
+    masses_B = terms_BLN.sum((1, 2)) * (2.0 * factor.abs() + 1.0)
+    chosen = {name: every[name] for name in sorted(trained)}
+    return measure_sentences(prefix, chosen, units, masses_B)

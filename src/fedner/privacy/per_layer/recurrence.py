@@ -27,6 +27,7 @@ from torch import Tensor
 from torch.autograd.function import once_differentiable
 
 from fedner.models.encoders import TokenLayout
+from fedner.privacy.per_layer.products import add_product_
 
 sigmoid_backward = torch.ops.aten.sigmoid_backward.grad_input
 tanh_backward = torch.ops.aten.tanh_backward.grad_input
@@ -153,7 +154,7 @@ def _run_direction(
         # Sentences that have a token before this one in reading order; the others begin here.
         going_on = min(len(gate), sizes[previous]) if previous >= 0 else 0
         if going_on:
-            _first(gate, going_on).addmm_(_first(hidden[previous], going_on), weight_HG)
+            add_product_(_first(gate, going_on), _first(hidden[previous], going_on), weight_HG)
         gate[:, : 2 * len(weight_HG)].sigmoid_()
         new.tanh_()
         out.sigmoid_()
@@ -206,7 +207,7 @@ def _back_direction(
         into_hidden.copy_(arriving[token])
         if coming_back:
             gradient = _first(factors[later], coming_back).flatten(1)
-            _first(into_hidden, coming_back).addmm_(gradient, weight_GH)
+            add_product_(_first(into_hidden, coming_back), gradient, weight_GH)
         if coming_back < rows:
             into_cell[coming_back:].zero_()
         into_cell.addcmul_(into_hidden, into_cells[token])

@@ -8,6 +8,7 @@ features, N packed tokens, X whatever a token has.
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 import torch
@@ -22,6 +23,18 @@ _CPU_ROWS, _CPU_PAIRS = 16, 1 << 18
 _DEVICE_ROWS, _DEVICE_PAIRS = 1 << 14, 1 << 26
 
 Chunk = tuple[int, int, int]  # first row, last row (not in it), cells of the longest
+
+
+class Sizes(NamedTuple):
+    """How large gradients are, one number for each row or unit, in float64.
+
+    Attributes:
+        squares: The squared norm of the gradient.
+        masses: The sum of the norms of the terms that the gradient is added up from.
+    """
+
+    squares: Tensor
+    masses: Tensor
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,9 +97,12 @@ class Units:
         missing_RM = torch.arange(longest, device=places_BL.device) >= sizes_R1
         return _gathered(values_NX, places_BL[start:end, :longest], missing_RM)
 
-    def by_unit(self, values_R: Tensor) -> Tensor:
-        """Return values of rows in the order of the units; 0 for a unit without a sentence."""
-        return values_R.new_zeros(self.num_units).index_copy_(0, self.row_unit_R, values_R)
+    def by_unit(self, chunks: Sequence[Sizes]) -> Sizes:
+        """Return the sizes of all rows in the order of the units; 0 for one without a sentence."""
+        rows = [torch.cat(parts) for parts in zip(*chunks, strict=True)]
+        return Sizes(
+            *(each.new_zeros(self.num_units).index_copy_(0, self.row_unit_R, each) for each in rows)
+        )
 
     def sums(self, values_B: Tensor) -> Tensor:
         """Return the sum of the sentences' values for each unit (U, ...)."""

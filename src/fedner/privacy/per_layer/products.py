@@ -1,0 +1,108 @@
+"""Products whose rows do not depend on one another: not in their last bit, nor through padding.
+
+The libraries behind torch choose their way of adding by the number of rows: a row's result changes
+in its last bit when other rows come or go. For honest weights that is nothing. A server that sends
+chaotic weights makes the last bit of one unit decide the gradient of another, and no clipping of
+single units bounds the sum any more. From some number of rows and columns on, each row is added up
+in the same order wherever it stands and whatever stands beside it (a test looks at many shapes);
+smaller products are filled up with zeros to these numbers.
+
+Shapes: N rows, K inputs, M outputs.
+"""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.autograd.function import once_differentiable
+from torch.nn import functional
+
+# Seen with MKL: up to 3 rows are added up in another order.
+_CPU_ROWS = 4
+# Seen with MKL: with fewer columns the order depends on where a row stands.
+_COLUMNS = 16
+# Seen with cuBLAS on Hopper: small products split the inputs among warps.
+_DEVICE_ROWS = 512
+
+
+def least_rows(device: torch.device) -> int:
+    """Return how many rows a product needs so that they do not depend on their number."""
+    return _CPU_ROWS if device.type == "cpu" else _DEVICE_ROWS
+
+
+@contextmanager
+def one_thread(device: torch.device) -> Iterator[None]:
+    """Work on a CPU with one thread: several share rows among them by how many there are."""
+    before = torch.get_num_threads()
+    if device.type != "cpu" or before == 1:
+        yield
+        return
+    torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
+
+
+def product(x_NK: Tensor, weight_KM: Tensor, bias_M: Tensor | None = None) -> Tensor:
+    """Return x times a fixed weight plus a bias, differentiable once, in x alone."""
+    result: Tensor = _Product.apply(x_NK, weight_KM, bias_M)  # type: ignore[no-untyped-call]
+    return result
+
+
+def batch_product(x_BLK: Tensor, weight_KM: Tensor, bias_M: Tensor | None = None) -> Tensor:
+    """Return the product of every cell of a batch (B, L, M)."""
+    return product(x_BLK.flatten(0, 1), weight_KM, bias_M).view(*x_BLK.shape[:2], -1)
+
+
+def add_product_(total_NM: Tensor, x_NK: Tensor, weight_KM: Tensor) -> None:
+    """Add x times a weight to a total, in place."""
+    num_rows, num_columns = total_NM.shape
+    if num_rows >= least_rows(x_NK.device) and num_columns >= _COLUMNS:
+        total_NM.addmm_(x_NK, weight_KM)
+        return
+    filled_NM = _filled(_wide(total_NM)).addmm_(_filled(x_NK), _wide(weight_KM))
+    total_NM.copy_(filled_NM[:num_rows, :num_columns])
+
+
+def _filled(x_NK: Tensor) -> Tensor:
+    """Return x with enough rows."""
+    missing = least_rows(x_NK.device) - len(x_NK)
+    return functional.pad(x_NK, (0, 0, 0, missing)) if missing > 0 else x_NK
+
+
+def _wide(weight_KM: Tensor) -> Tensor:
+    """Return a weight with enough columns."""
+    missing = _COLUMNS - weight_KM.shape[1]
+    return functional.pad(weight_KM, (0, missing)) if missing > 0 else weight_KM
+
+
+def _rows(x_NK: Tensor, weight_KM: Tensor, bias_M: Tensor | None) -> Tensor:
+    filled_NK, wide_KM = _filled(x_NK), _wide(weight_KM)
+    if bias_M is None:
+        result = filled_NK @ wide_KM
+    else:
+        result = torch.addmm(_wide(bias_M.unsqueeze(0)), filled_NK, wide_KM)
+    is_whole = filled_NK is x_NK and wide_KM is weight_KM
+    # Else a copy: callers write into what they get.
+    return result if is_whole else result[: len(x_NK), : weight_KM.shape[1]].clone()
+
+
+class _Product(torch.autograd.Function):
+    """A product with a fixed weight, and its gradient in the same way."""
+
+    @staticmethod
+    def forward(ctx: Any, x_NK: Tensor, weight_KM: Tensor, bias_M: Tensor | None) -> Tensor:
+        """Return the product."""
+        ctx.weight_KM = weight_KM
+        return _rows(x_NK, weight_KM, bias_M)
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, into_NM: Tensor) -> tuple[Tensor | None, None, None]:
+        """Return the gradient of the rows."""
+        if not ctx.needs_input_grad[0]:
+            return None, None, None
+        return _rows(into_NM, ctx.weight_KM.t(), None), None, None
