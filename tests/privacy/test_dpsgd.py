@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -18,6 +19,7 @@ from fedner.models.tagger import Tagger
 from fedner.models.zoo import RECIPES, Recipe, build_tagger
 from fedner.privacy.dpsgd import accumulate, clipped_draw, clipped_sum
 from fedner.privacy.noise import Clipped
+from fedner.privacy.per_layer import lstm
 from fedner.privacy.sampling import Draw
 
 CONTEXT = 7
@@ -272,13 +274,19 @@ def test_dropout_uses_one_mask_for_norms_and_sum(name: str, layers: int) -> None
 
 
 @pytest.mark.parametrize("units", [SINGLE, JOINED], ids=["sentences", "documents"])
-def test_both_forms_of_the_recurrence_give_the_same(units: list[list[int]]) -> None:
-    """Without sizes the directions run side by side over padded rows, as on an accelerator."""
+def test_both_forms_of_the_recurrence_give_the_same(
+    units: list[list[int]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """On an accelerator the directions run side by side."""
     case = make(small(RECIPES["S-LSTM-CRF"]))
-    batch = collate(case.corpus, range(len(LENGTHS)))
-    unpacked = replace(batch, layout=replace(batch.layout, sizes_L=None))
-    found, _ = clipped_sum(case.tagger, unpacked, numbered(batch, units), 1.0)
-    assert_same(found, one_by_one(case, units, 1.0)[0])
+    real = lstm.recurrence
+
+    def side_by_side(*args: Any, is_side_by_side: bool) -> Tensor:
+        assert not is_side_by_side  # what a CPU asks for
+        return real(*args, is_side_by_side=True)
+
+    monkeypatch.setattr(lstm, "recurrence", side_by_side)
+    check(case, units, 1.0)
 
 
 FROZEN = [

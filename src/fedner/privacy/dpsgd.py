@@ -298,7 +298,8 @@ def _forward(tagger: Tagger, batch: Batch) -> tuple[Tensor, list[Tap]]:
     if tagger.word_cnn is not None:
         x_BLD, tap = tap_word_cnn(tagger.word_cnn, "word_cnn", parts)
         found.append(tap)
-        x_BLD = tagger.dropout(x_BLD)
+        # Behind a sentence's end lies what its last words reach: nothing may depend on it.
+        x_BLD = tagger.dropout(x_BLD).masked_fill(~batch.mask_BL.unsqueeze(2), 0.0)
     else:
         x_BLD = parts[0] if len(parts) == 1 else torch.cat(parts, dim=-1)
     if tagger.bilstm is not None:

@@ -28,7 +28,7 @@ from fedner.privacy.per_layer.tap import (
     is_gram_cheaper,
     tapped,
 )
-from fedner.privacy.per_layer.units import Chunk, Sizes, Units
+from fedner.privacy.per_layer.units import Sizes, Units
 
 _SUFFIXES = ("", "_reverse")
 
@@ -40,59 +40,6 @@ class _Names:
     weight_ih: str | None
     weight_hh: str | None
     biases: tuple[str, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class _Tokens:
-    """The order in which a layer works on the tokens of a batch.
-
-    Attributes:
-        layout: Where they lie.
-        is_packed: Whether they are packed, as on a CPU; else all cells of the batch are taken,
-            those without a token too, sentence by sentence.
-    """
-
-    layout: TokenLayout
-    is_packed: bool
-
-    def taken(self, values_BLX: Tensor) -> Tensor:
-        """Return the values of a batch in this order (N, X)."""
-        flat_NX = values_BLX.flatten(0, 1)
-        return flat_NX.index_select(0, self.layout.cells_N) if self.is_packed else flat_NX
-
-    def spread(self, values_NX: Tensor) -> Tensor:
-        """Return values of this order as those of a batch, 0 where there is no token."""
-        shape = self.layout.places_BL.shape
-        if self.is_packed:
-            empty_NX = values_NX.new_zeros(shape.numel(), values_NX.shape[1])
-            values_NX = empty_NX.index_copy(0, self.layout.cells_N, values_NX)
-        return values_NX.view(*shape, -1)
-
-    def rows(self, values_NX: Tensor, units: Units, chunk: Chunk) -> Tensor:
-        """Return the values of some rows of units (R, M, X)."""
-        if self.is_packed:
-            return units.packed_rows(values_NX, self.layout.places_BL, chunk)
-        return units.rows(values_NX.view(*self.layout.places_BL.shape, *values_NX.shape[1:]), chunk)
-
-    def units(self, units: Units) -> Tensor:
-        """Return the unit of each token (N)."""
-        if self.is_packed:
-            return units.unit_B[self.layout.cells_N // self.layout.places_BL.shape[1]]
-        return units.unit_B.repeat_interleave(self.layout.places_BL.shape[1])
-
-    def states_before(self, hidden_NEH: Tensor) -> Tensor:
-        """Return for each token the state that its step began with; 0 at a beginning."""
-        if self.is_packed:
-            return states_before(hidden_NEH, self.layout)
-        num_tokens = self.layout.places_BL.shape[1]
-        hidden_BLEH = hidden_NEH.view(-1, num_tokens, *hidden_NEH.shape[1:])
-        before_BLEH = torch.zeros_like(hidden_BLEH)
-        before_BLEH[:, 1:, 0] = hidden_BLEH[:, :-1, 0]
-        before_BLEH[:, :-1, 1] = hidden_BLEH[:, 1:, 1]
-        # The last token of a sentence stands opposite its first; behind it lies whatever.
-        is_last_BL = self.layout.mirrored_BL % num_tokens == 0
-        before_BLEH[:, :, 1].masked_fill_(is_last_BL.unsqueeze(2), 0.0)
-        return before_BLEH.flatten(0, 1)
 
 
 def tap_bilstm(
@@ -127,43 +74,50 @@ def _tap_layer(
         names = [f"{kind}_l{layer}{suffix}" for suffix in _SUFFIXES]
         return [bilstm.lstm.get_parameter(name).detach() for name in names]
 
-    tokens = _Tokens(layout, x_BLD.device.type == "cpu" and layout.sizes_L is not None)
-    x_ND = tokens.taken(x_BLD)
+    x_ND = x_BLD.flatten(0, 1).index_select(0, layout.cells_N)
     biases = torch.cat(both("bias_ih")).add_(torch.cat(both("bias_hh")))
     projected_NX = product(x_ND, torch.cat(both("weight_ih")).t(), biases)
     is_trained = any(each.weight_ih or each.weight_hh or each.biases for each in directions)
     if is_trained:
         projected_NX = tapped(projected_NX)
+    is_side_by_side = x_BLD.device.type != "cpu"
     hidden_NEH = recurrence(
-        projected_NX, torch.stack(both("weight_hh")), layout, is_packed=tokens.is_packed
+        projected_NX, torch.stack(both("weight_hh")), layout, is_side_by_side=is_side_by_side
     )
-    hidden_BLH = tokens.spread(hidden_NEH.flatten(1))
+    hidden_BLH = _spread(hidden_NEH.flatten(1), layout)
     if not is_trained:
         return hidden_BLH, None
-    measure = partial(_measure, x_ND.detach(), hidden_NEH.detach(), directions, tokens)
+    measure = partial(_measure, x_ND.detach(), hidden_NEH.detach(), directions, layout)
     return hidden_BLH, Tap(projected_NX, measure)
+
+
+def _spread(values_NX: Tensor, layout: TokenLayout) -> Tensor:
+    """Return values of packed tokens as those of a batch, 0 where there is no token."""
+    shape = layout.places_BL.shape
+    empty_NX = values_NX.new_zeros(shape.numel(), values_NX.shape[1])
+    return empty_NX.index_copy(0, layout.cells_N, values_NX).view(*shape, -1)
 
 
 def _measure(
     x_ND: Tensor,
     hidden_NEH: Tensor,
     directions: list[_Names],
-    tokens: _Tokens,
+    layout: TokenLayout,
     gradient_NX: Tensor,
     units: Units,
 ) -> Measured:
     gradient_NEG = gradient_NX.view(*hidden_NEH.shape[:2], -1)
-    before_NEH = tokens.states_before(hidden_NEH)
+    before_NEH = states_before(hidden_NEH, layout)
     sizes = [
         _sizes(
-            tokens.rows(x_ND, units, chunk),
-            tokens.rows(before_NEH, units, chunk),
-            tokens.rows(gradient_NEG, units, chunk),
+            units.packed_rows(x_ND, layout.places_BL, chunk),
+            units.packed_rows(before_NEH, layout.places_BL, chunk),
+            units.packed_rows(gradient_NEG, layout.places_BL, chunk),
             directions,
         )
         for chunk in units.chunks()
     ]
-    unit_N = tokens.units(units)
+    unit_N = units.unit_B[layout.cells_N // layout.places_BL.shape[1]]
 
     def add_weighted(factors: Factors, totals: Totals) -> None:
         wide_ND = factors.widen(x_ND, unit_N)

@@ -7,7 +7,7 @@ single units bounds the sum any more. From some number of rows and columns on, e
 in the same order wherever it stands and whatever stands beside it (a test looks at many shapes);
 smaller products are filled up with zeros to these numbers.
 
-Shapes: N rows, K inputs, M outputs.
+Shapes: N rows, E directions, K inputs, M outputs.
 """
 
 from collections.abc import Iterator
@@ -65,6 +65,16 @@ def add_product_(total_NM: Tensor, x_NK: Tensor, weight_KM: Tensor) -> None:
         return
     filled_NM = _filled(_wide(total_NM)).addmm_(_filled(x_NK), _wide(weight_KM))
     total_NM.copy_(filled_NM[:num_rows, :num_columns])
+
+
+def paired_product(x_NEK: Tensor, weights_EKM: Tensor) -> Tensor:
+    """Return (N, E, M) the product of each of E values of a row with a weight of its own."""
+    num_rows, num_pairs, _ = x_NEK.shape
+    missing = least_rows(x_NEK.device) - num_rows
+    filled_NEK = functional.pad(x_NEK, (0, 0, 0, 0, 0, missing)) if missing > 0 else x_NEK
+    result_NEM = x_NEK.new_empty(len(filled_NEK), num_pairs, weights_EKM.shape[2])
+    torch.bmm(filled_NEK.transpose(0, 1), weights_EKM, out=result_NEM.transpose(0, 1))
+    return result_NEM[:num_rows]
 
 
 def _filled(x_NK: Tensor) -> Tensor:

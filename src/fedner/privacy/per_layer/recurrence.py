@@ -8,14 +8,14 @@ sums over the tokens of products with x_t and h_(t-1) (SCIENCE: point 7). torch'
 it to itself, so the recurrence is written down here. On a CPU it works in place: the buffer of the
 projections becomes that of the gates and, going back, that of their gradients.
 
-On a CPU tokens are packed (all first tokens, then all second ones, ...; sentences of falling
-length), so that the sentences which have a token t are one block and begin with those that have a
-token t + 1 too; each direction runs by itself over these blocks. On an accelerator both directions
-run side by side over all rows, the backward one mirrored within each sentence, so that padding
-comes last in both.
+Tokens are packed (all first tokens, then all second ones, ...; sentences of falling length), so
+that the sentences which have a token t are one block and begin with those that have a token t + 1.
+There is no padding that anything could leak through. On a CPU each direction runs by itself over
+these blocks. On an accelerator both run side by side, the backward one mirrored within each
+sentence, so that it too has its longest sentences first.
 
-Shapes: B sentences, L tokens, E = 2 directions, H hidden units, G = 4H gates (input, forget, cell,
-output, as torch orders them), N tokens packed or cells of the batch, X = E G.
+Shapes: B sentences, E = 2 directions, H hidden units, G = 4H gates (input, forget, cell, output, as
+torch orders them), N packed tokens, n tokens of one step, X = E G.
 """
 
 import functools
@@ -25,16 +25,17 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
+from torch.nn import functional
 
 from fedner.models.encoders import TokenLayout
-from fedner.privacy.per_layer.products import add_product_
+from fedner.privacy.per_layer.products import add_product_, paired_product
 
 sigmoid_backward = torch.ops.aten.sigmoid_backward.grad_input
 tanh_backward = torch.ops.aten.tanh_backward.grad_input
 
 
 def recurrence(
-    projected_NX: Tensor, weights_EGH: Tensor, layout: TokenLayout, *, is_packed: bool
+    projected_NX: Tensor, weights_EGH: Tensor, layout: TokenLayout, *, is_side_by_side: bool
 ) -> Tensor:
     """Return the hidden states (N, E, H); differentiable once, in the projections alone.
 
@@ -44,10 +45,10 @@ def recurrence(
             trace the writing.
         weights_EGH: W_hh of both directions.
         layout: Where the tokens lie.
-        is_packed: Whether the tokens are packed; else N are all cells of the batch.
+        is_side_by_side: Whether both directions run at once, as suits an accelerator.
     """
     hidden_NEH: Tensor = _Recurrence.apply(  # type: ignore[no-untyped-call]
-        projected_NX, weights_EGH, layout, is_packed
+        projected_NX, weights_EGH, layout, is_side_by_side
     )
     return hidden_NEH
 
@@ -57,29 +58,26 @@ class _Recurrence(torch.autograd.Function):
 
     @staticmethod
     def forward(
-        ctx: Any, projected_NX: Tensor, weights_EGH: Tensor, layout: TokenLayout, is_packed: bool
+        ctx: Any,
+        projected_NX: Tensor,
+        weights_EGH: Tensor,
+        layout: TokenLayout,
+        is_side_by_side: bool,
     ) -> Tensor:
         """Run the recurrence."""
         ctx.weights_EGH, ctx.layout = weights_EGH, layout
         projected_NEG = projected_NX.detach().view(len(projected_NX), 2, -1)
-        if is_packed:
-            hidden_NEH, ctx.kept = run_packed(projected_NEG, weights_EGH, layout)
-            return hidden_NEH
-        projected_BLEG = projected_NEG.view(*layout.places_BL.shape, 2, -1)
-        hidden_BLEH, ctx.kept = run_side_by_side(projected_BLEG, weights_EGH, layout)
-        return hidden_BLEH.flatten(0, 1)
+        run = run_side_by_side if is_side_by_side else run_packed
+        hidden_NEH, ctx.kept = run(projected_NEG, weights_EGH, layout)
+        return hidden_NEH
 
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, into_hidden_NEH: Tensor) -> tuple[Tensor, None, None, None]:
         """Return the gradients of the gates."""
         kept, ctx.kept = ctx.kept, None
-        if isinstance(kept, Packed):
-            gradient_NEG = back_packed(kept, into_hidden_NEH, ctx.weights_EGH, ctx.layout)
-        else:
-            into_BLEH = into_hidden_NEH.reshape(*ctx.layout.places_BL.shape, 2, -1)
-            gradient_BLEG = back_side_by_side(kept, into_BLEH, ctx.weights_EGH, ctx.layout)
-            gradient_NEG = gradient_BLEG.flatten(0, 1)
+        back = back_packed if isinstance(kept, Packed) else back_side_by_side
+        gradient_NEG = back(kept, into_hidden_NEH, ctx.weights_EGH, ctx.layout)
         return gradient_NEG.flatten(1), None, None, None
 
 
@@ -221,64 +219,61 @@ class SideBySide(NamedTuple):
     """What the backward pass on an accelerator needs, for each step."""
 
     gates: list[Tensor]
-    cells: list[Tensor]
-    shape: tuple[int, int, int]
+    cells: list[Tensor]  # before the first step, then after each
 
 
 def run_side_by_side(
-    projected_BLEG: Tensor, weights_EGH: Tensor, layout: TokenLayout
+    projected_NEG: Tensor, weights_EGH: Tensor, layout: TokenLayout
 ) -> tuple[Tensor, SideBySide]:
-    """Run both directions at once over all rows; behind a sentence's end values mean nothing."""
-    num_sentences, num_tokens, _, num_gates = projected_BLEG.shape
-    num_hidden = num_gates // 4
-    steps_LEBG = _mirrored(projected_BLEG, layout).permute(1, 2, 0, 3).contiguous()
-    forward, _ = _cells(projected_BLEG.device)
+    """Run both directions at once, each step over the sentences that have a token there."""
+    steps_nEG = _blocks(_mirrored(projected_NEG, layout), _sizes(layout))
+    forward, _ = _cells(projected_NEG.device)
     weights_EHG = weights_EGH.transpose(1, 2)
-    cell = projected_BLEG.new_zeros(2 * num_sentences, num_hidden)
-    hidden = cell
-    hiddens, cells, gates = [], [cell], []
-    for step_EBG in steps_LEBG:
-        recurrent_EBG = torch.bmm(hidden.view(2, num_sentences, num_hidden), weights_EHG)
-        hidden, cell, gate = forward(step_EBG.flatten(0, 1), recurrent_EBG.flatten(0, 1), cell)
-        hiddens.append(hidden)
+    hidden_nEH = projected_NEG.new_zeros(len(steps_nEG[0]), 2, weights_EGH.shape[2])
+    cells, gates, hiddens = [hidden_nEH.flatten(0, 1)], [], []
+    for step_nEG in steps_nEG:
+        rows = len(step_nEG)
+        recurrent_nEG = paired_product(hidden_nEH[:rows], weights_EHG)
+        hidden, cell, gate = forward(
+            step_nEG.flatten(0, 1), recurrent_nEG.flatten(0, 1), cells[-1][: 2 * rows]
+        )
+        hidden_nEH = hidden.view(rows, 2, -1)
+        hiddens.append(hidden_nEH)
         cells.append(cell)
         gates.append(gate)
-    hidden_LEBH = torch.stack(hiddens).view(num_tokens, 2, num_sentences, num_hidden)
-    hidden_BLEH = _mirrored(hidden_LEBH.permute(2, 0, 1, 3), layout)
-    return hidden_BLEH, SideBySide(gates, cells, (num_sentences, num_tokens, num_hidden))
+    return _mirrored(torch.cat(hiddens), layout), SideBySide(gates, cells)
 
 
 def back_side_by_side(
-    kept: SideBySide, into_hidden_BLEH: Tensor, weights_EGH: Tensor, layout: TokenLayout
+    kept: SideBySide, into_hidden_NEH: Tensor, weights_EGH: Tensor, layout: TokenLayout
 ) -> Tensor:
-    """Return the gradients of the gates; 0 where there is no token, since 0 arrives there."""
-    num_sentences, num_tokens, num_hidden = kept.shape
-    into_LEBH = _mirrored(into_hidden_BLEH, layout).permute(1, 2, 0, 3).contiguous()
-    _, backward = _cells(into_hidden_BLEH.device)
-    into_hidden, into_cell = into_LEBH[-1], into_LEBH.new_zeros(2 * num_sentences, num_hidden)
+    """Return the gradients of the gates."""
+    arriving_nEH = _blocks(_mirrored(into_hidden_NEH, layout), _sizes(layout))
+    _, backward = _cells(into_hidden_NEH.device)
     gradients: list[Tensor] = []
-    for step in range(num_tokens - 1, -1, -1):
+    into_cell = into_hidden_NEH.new_zeros(0, weights_EGH.shape[2])
+    for step in range(len(arriving_nEH) - 1, -1, -1):
+        into_nEH = arriving_nEH[step]
+        if gradients:
+            later_nEH = paired_product(gradients[-1], weights_EGH)
+            into_nEH[: len(later_nEH)].add_(later_nEH)
+        missing = 2 * len(into_nEH) - len(into_cell)
         gradient, into_cell = backward(
-            into_hidden.flatten(0, 1),
-            into_cell,
-            kept.cells[step],
+            into_nEH.flatten(0, 1),
+            functional.pad(into_cell, (0, 0, 0, missing)) if missing else into_cell,
+            kept.cells[step][: 2 * len(into_nEH)],
             kept.cells[step + 1],
             kept.gates[step],
         )
-        gradients.append(gradient)
-        if step:
-            gradient_EBG = gradient.view(2, num_sentences, 4 * num_hidden)
-            into_hidden = torch.baddbmm(into_LEBH[step - 1], gradient_EBG, weights_EGH)
+        gradients.append(gradient.view(len(into_nEH), 2, -1))
     gradients.reverse()
-    gradient_LEBG = torch.stack(gradients).view(num_tokens, 2, num_sentences, 4 * num_hidden)
-    return _mirrored(gradient_LEBG.permute(2, 0, 1, 3), layout)
+    return _mirrored(torch.cat(gradients), layout)
 
 
-def _mirrored(values_BLEX: Tensor, layout: TokenLayout) -> Tensor:
-    """Return the values with those of the backward direction mirrored within each sentence."""
-    backward_NX = values_BLEX[:, :, 1].flatten(0, 1)
-    mirrored_NX = backward_NX.index_select(0, layout.mirrored_BL.flatten())
-    return torch.stack([values_BLEX[:, :, 0], mirrored_NX.view_as(values_BLEX[:, :, 0])], dim=2)
+def _mirrored(values_NEX: Tensor, layout: TokenLayout) -> Tensor:
+    """Return a copy with the backward direction mirrored within each sentence."""
+    mirror_N = layout.places_BL.flatten()[layout.mirrored_BL.flatten()[layout.cells_N]]
+    return torch.stack([values_NEX[:, 0], values_NEX[:, 1].index_select(0, mirror_N)], dim=1)
 
 
 @functools.lru_cache
