@@ -19,17 +19,23 @@ from torch import Tensor
 from torch.autograd.function import once_differentiable
 from torch.nn import functional
 
-# Seen with MKL: up to 3 rows are added up in another order.
-_CPU_ROWS = 4
-# Seen with MKL: with fewer columns the order depends on where a row stands.
+# Seen with MKL on AMD and Intel, one thread, weights stored output by output: fewer rows, or fewer
+# columns, are added up in another order.
+_CPU_ROWS = 16
 _COLUMNS = 16
-# Seen with cuBLAS on Hopper: small products split the inputs among warps.
-_DEVICE_ROWS = 512
+# Seen with cuBLAS on Hopper: batched products of at least 17 rows each keep one order, and plain
+# ones do not; so rows are multiplied as a batch of two halves.
+_DEVICE_ROWS = 64
 
 
 def least_rows(device: torch.device) -> int:
     """Return how many rows a product needs so that they do not depend on their number."""
     return _CPU_ROWS if device.type == "cpu" else _DEVICE_ROWS
+
+
+def by_output(weight_KM: Tensor) -> Tensor:
+    """Return a weight stored output by output, as products want it."""
+    return weight_KM if weight_KM.stride(0) == 1 else weight_KM.t().contiguous().t()
 
 
 @contextmanager
@@ -58,7 +64,7 @@ def batch_product(x_BLK: Tensor, weight_KM: Tensor, bias_M: Tensor | None = None
 
 
 def add_product_(total_NM: Tensor, x_NK: Tensor, weight_KM: Tensor) -> None:
-    """Add x times a weight to a total, in place."""
+    """Add x times a weight, which is stored `by_output`, to a total: in place, on a CPU."""
     num_rows, num_columns = total_NM.shape
     if num_rows >= least_rows(x_NK.device) and num_columns >= _COLUMNS:
         total_NM.addmm_(x_NK, weight_KM)
@@ -78,9 +84,11 @@ def paired_product(x_NEK: Tensor, weights_EKM: Tensor) -> Tensor:
 
 
 def _filled(x_NK: Tensor) -> Tensor:
-    """Return x with enough rows."""
-    missing = least_rows(x_NK.device) - len(x_NK)
-    return functional.pad(x_NK, (0, 0, 0, missing)) if missing > 0 else x_NK
+    """Return x with enough rows, an even number of them on an accelerator."""
+    num_rows = max(len(x_NK), least_rows(x_NK.device))
+    num_rows += num_rows % 2 if x_NK.device.type != "cpu" else 0
+    missing = num_rows - len(x_NK)
+    return functional.pad(x_NK, (0, 0, 0, missing)) if missing else x_NK.contiguous()
 
 
 def _wide(weight_KM: Tensor) -> Tensor:
@@ -90,12 +98,17 @@ def _wide(weight_KM: Tensor) -> Tensor:
 
 
 def _rows(x_NK: Tensor, weight_KM: Tensor, bias_M: Tensor | None) -> Tensor:
-    filled_NK, wide_KM = _filled(x_NK), _wide(weight_KM)
-    if bias_M is None:
+    filled_NK, wide_KM = _filled(x_NK), by_output(_wide(weight_KM))
+    wide_1M = None if bias_M is None else _wide(bias_M.unsqueeze(0))
+    if x_NK.device.type != "cpu":
+        halves_2NK = filled_NK.view(2, -1, filled_NK.shape[1])
+        result = torch.bmm(halves_2NK, wide_KM.expand(2, -1, -1)).flatten(0, 1)
+        result = result if wide_1M is None else result.add_(wide_1M)
+    elif wide_1M is None:
         result = filled_NK @ wide_KM
     else:
-        result = torch.addmm(_wide(bias_M.unsqueeze(0)), filled_NK, wide_KM)
-    is_whole = filled_NK is x_NK and wide_KM is weight_KM
+        result = torch.addmm(wide_1M, filled_NK, wide_KM)
+    is_whole = len(filled_NK) == len(x_NK) and wide_KM.shape == weight_KM.shape
     # Else a copy: callers write into what they get.
     return result if is_whole else result[: len(x_NK), : weight_KM.shape[1]].clone()
 

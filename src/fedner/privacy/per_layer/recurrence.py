@@ -28,7 +28,7 @@ from torch.autograd.function import once_differentiable
 from torch.nn import functional
 
 from fedner.models.encoders import TokenLayout
-from fedner.privacy.per_layer.products import add_product_, paired_product
+from fedner.privacy.per_layer.products import add_product_, by_output, paired_product
 
 sigmoid_backward = torch.ops.aten.sigmoid_backward.grad_input
 tanh_backward = torch.ops.aten.tanh_backward.grad_input
@@ -187,7 +187,7 @@ def back_packed(
     for direction in (0, 1):
         parts = (gates_NEKH, kept_forget_NEH, into_cell_NEH, into_hidden_NEH)
         blocks = [_blocks(each[:, direction], sizes) for each in parts]
-        _back_direction(blocks, direction, weights_EGH[direction], sizes)
+        _back_direction(blocks, direction, by_output(weights_EGH[direction]), sizes)
     return kept.gates_NEG
 
 
