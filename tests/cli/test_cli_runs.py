@@ -165,6 +165,7 @@ def test_predict_and_redact_with_a_platform_of_a_run(trained: Path, tmp_path: Pa
 def test_a_platform_joins_later(trained: Path, tmp_path: Path) -> None:
     found = run_json(
         "adapt", trained, "--data", "synthetic:forum-posts", "--labels", "ADE,Drug",
+        "--label-map", "Disease=", "--label-map", "Finding=", "--label-map", "Symptom=ADE",
         "--num-sentences", "30", "--epochs", "2", "--out", tmp_path / "late",
     )  # fmt: skip
     assert set(found["scores"]["strict"]["labels"]) == {"ADE", "Drug"}

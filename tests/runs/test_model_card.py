@@ -198,8 +198,11 @@ def test_undeclared_facts_of_real_data_are_not_told(tiny: Make, tmp_path: Path) 
 
 def test_names_are_text_and_never_markup(tiny: Make, tmp_path: Path) -> None:
     title = "# <b>x</b> | `y` **z** [a](http://b.c) ``` &amp;"
-    labels = 'platforms.0.labels=["A|D*E", "Drug"]'
-    train_run(tiny("training.rounds=1", f"title='{title}'", labels), tmp_path / "run")
+    labels = (
+        'platforms.0.labels=["A|D*E", "Drug"]',
+        'platforms.0.label_map={ ADE = "A|D*E", Dosage = "" }',
+    )
+    train_run(tiny("training.rounds=1", f"title='{title}'", *labels), tmp_path / "run")
     text = (tmp_path / "run" / "MODEL_CARD.md").read_text()
     tokens = MARKDOWN.parse(text)
     assert shown(tokens[1]) == f"Model card: {title}"

@@ -63,11 +63,31 @@ class LiveProgress(AbstractContextManager["LiveProgress"]):
         """Return what a run calls."""
         from fedner.runs.training import Progress
 
-        return Progress(self._say, self._begin, self._on_round, self._on_control, self._on_method)
+        return Progress(
+            self._say,
+            self._on_data,
+            self._begin,
+            self._on_round,
+            self._on_control,
+            self._on_method,
+        )
 
     def _say(self, line: str) -> None:
         self._status = line
         console.print(Text(line, style="dim"))
+
+    def _on_data(self, federation: "Federation") -> None:
+        """Say what the taggers will not see, and what looks wrong, before training begins."""
+        from fedner.runs.annotated_types import left_out_words
+
+        for name, data in sorted(federation.data.items()):
+            words = left_out_words(row._asdict() for row in data.types.rows(data.labels))
+            if words:
+                console.print(f"{name}: left out of training and test: {words}", soft_wrap=True)
+            for kind, count in sorted(data.remarks.items()):
+                console.print(Text(f"{name}: {count:,} x {kind}", style="dim"), soft_wrap=True)
+            for warning in data.warnings:
+                console.print(Text(f"warning: {name}: {warning}", style="yellow"), soft_wrap=True)
 
     def _begin(self, federation: "Federation", rounds: int) -> None:
         self._status = "federated rounds"

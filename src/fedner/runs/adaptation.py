@@ -11,6 +11,7 @@ from fedner.federated.checkpoints import read_state, stored_rounds
 from fedner.models.checkpoint import EmbeddingPaths, save_tagger
 from fedner.models.features import TagSpace, select
 from fedner.models.tagger import Tagger
+from fedner.runs.annotated_types import IN_OPTIONS
 from fedner.runs.assembly import (
     Federation,
     assemble,
@@ -138,7 +139,7 @@ def _joined(run: RunFolder, platform: PlatformSettings) -> Federation:
     """Return the run's federation as the new platform sees it: its own data and nobody else's."""
     settings = run.settings()
     alone = settings.model_copy(update={"platforms": (platform,)})
-    federation = assemble(alone)
+    federation = assemble(alone, wording=IN_OPTIONS)
     if not shares_tags(settings):
         return federation
     held = run.read(FACTS)["platforms"].values()

@@ -13,8 +13,8 @@ from fedner.privacy.events import GaussianRelease, from_json
 from fedner.privacy.ledger import read_spent
 from fedner.privacy.ledger_files import LINES, default_witness, read_checked
 from fedner.privacy.scores import NOISED
-from fedner.runs.folder import RunFolder
-from fedner.runs.privacy import LEDGER_NAME, ledger_folder, ledger_name
+from fedner.runs.folder import LEDGER_NAME, RunFolder
+from fedner.runs.privacy import ledger_folder, ledger_name
 from fedner.settings import Settings
 
 SIMULATION_NOTE = (

@@ -4,7 +4,7 @@ What only a table of another room can judge (recipes, cuts, formats, an algorith
 checked in `runs.checks`.
 """
 
-from fedner.settings.problems import SettingProblem, SettingsError, nearest
+from fedner.settings.problems import SettingProblem, SettingsError, closest, nearest
 from fedner.settings.reading import (
     attempt,
     dotted,
@@ -19,6 +19,7 @@ from fedner.settings.sections import (
     HASHED,
     HUB,
     NO_CONTEXT,
+    RECIPES_OWN,
     SYNTHETIC,
     PlatformSettings,
     Settings,
@@ -29,6 +30,7 @@ __all__ = [
     "HASHED",
     "HUB",
     "NO_CONTEXT",
+    "RECIPES_OWN",
     "SYNTHETIC",
     "PlatformSettings",
     "SettingProblem",
@@ -36,6 +38,7 @@ __all__ = [
     "SettingsError",
     "SplitSettings",
     "attempt",
+    "closest",
     "dotted",
     "nearest",
     "override",
