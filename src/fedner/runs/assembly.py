@@ -18,6 +18,7 @@ from fedner.federated.platform import platform as new_platform
 from fedner.federated.private_steps import PrivateSteps
 from fedner.federated.sampling import slice_indices
 from fedner.federated.sizes import rounds_per_epoch
+from fedner.models.device import require_device
 from fedner.models.embeddings.context import ContextFeatures, cached_features
 from fedner.models.embeddings.low_rank import Adapter
 from fedner.models.embeddings.opening import AnyEncoder
@@ -113,6 +114,7 @@ def assemble(settings: Settings, say: Say | None = None, wording: Wording = IN_F
     device = settings.engine.device
     if device == "auto":
         device = "cuda" if torch.cuda.is_available() else "cpu"
+    require_device(device)
     tell("opening the embeddings")
     source, encoder = open_words(settings), open_encoder(settings, device)
     tell("reading the platforms' data")

@@ -34,6 +34,7 @@ from fedner.settings import (
     Settings,
     SettingsError,
     attempt,
+    escape_problems,
     nearest,
     override,
     read_toml,
@@ -67,6 +68,7 @@ def checked(tables: dict[str, Any], folder: Path, source: str = "settings") -> S
     """
     understood, problems = attempt(tables)
     if understood is not None:
+        problems += escape_problems(understood)
         understood = _with_own_partition(resolved(understood, folder))
         told = {problem.key for problem in problems}
         problems += [each for each in cross_problems(understood) if each.key not in told]

@@ -8,6 +8,7 @@ from fedner.settings.problems import SettingProblem, SettingsError, closest, nea
 from fedner.settings.reading import (
     attempt,
     dotted,
+    escape_problems,
     override,
     parse,
     problems_of,
@@ -40,6 +41,7 @@ __all__ = [
     "attempt",
     "closest",
     "dotted",
+    "escape_problems",
     "nearest",
     "override",
     "parse",
