@@ -13,6 +13,7 @@ from fedner.runs.adaptation import adapt, shared_weights
 from fedner.runs.comparison import compare
 from fedner.runs.folder import RunFolder, tagger_folder
 from fedner.runs.mistakes import find_mistakes, mistakes_in
+from fedner.runs.report.markdown import escaped
 from fedner.runs.training import train_run
 from fedner.settings import PlatformSettings, Settings, SettingsError
 
@@ -88,6 +89,10 @@ def test_a_platform_joins_a_finished_run(finished: Path, tmp_path: Path, tune_sh
         RunFolder(finished), platform, tmp_path / "late", tune_shared=tune_shared, epochs=2
     )
     assert adapted.epochs == 2
+    assert adapted.left_out.endswith(" ADE by labels or label_map")
+    card = (tmp_path / "late" / "MODEL_CARD.md").read_text()
+    assert f"| mentions left out | {escaped(adapted.left_out)} |" in card
+    assert (escaped(adapted.zeros) in card.split("## ")[0]) or not adapted.zeros
     tagger = load_tagger(tmp_path / "late")
     assert tagger.space.labels == ("Drug",)
     shared = shared_weights(RunFolder(finished))

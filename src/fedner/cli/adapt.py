@@ -74,6 +74,9 @@ def adapt(
         "epochs": adapted.epochs,
         "trained_numbers": adapted.trained,
         "kept_shared_numbers": adapted.kept,
+        "left_out": adapted.left_out,
+        "zeros": adapted.zeros,
+        "warnings": list(adapted.warnings),
         "scores": scores.as_dict(),
     }
     if json:
@@ -108,6 +111,11 @@ def _platform(settings: dict[str, Any], given: dict[str, Any]) -> Any:
 def _show(result: dict[str, Any]) -> None:
     from fedner.cli.output import console, show_place, table
 
+    for warning in (result["zeros"], *result["warnings"]):
+        if warning:
+            console.print(warning, style="bold red")
+    if result["left_out"]:
+        console.print(f"left out of training and test: {result['left_out']}")
     strict, relaxed = result["scores"]["strict"], result["scores"]["relaxed"]
     rows = [
         (label, f"{100 * counts['f1']:.1f}", f"{100 * relaxed['labels'][label]['f1']:.1f}")
