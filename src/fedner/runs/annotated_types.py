@@ -163,12 +163,14 @@ def label_problems(
         name for name, count in types.found.items() if count and types.renamed(name) not in known
     )
     for label in absent:
+        near = closest(label, strange or sorted(types.found))
         yield SettingProblem(
             wording.labels,
             f"{label!r}, which the data do not have",
             f"types of the data ({_listed(sorted(types.found))})",
-            _absent_hint(label, strange, types, wording),
+            _absent_hint(label, near, wording),
         )
+        strange = [name for name in strange if name != near]  # said already
     if strange:
         counted = _listed([f"{name} ({types.found[name]:,} mentions)" for name in strange])
         yield SettingProblem(
@@ -192,11 +194,8 @@ def _map_problems(types: AnnotatedTypes, wording: Wording) -> Iterator[SettingPr
             )
 
 
-def _absent_hint(
-    label: str, strange: Sequence[str], types: AnnotatedTypes, wording: Wording
-) -> str:
+def _absent_hint(label: str, near: str | None, wording: Wording) -> str:
     """Return the nearest type of the data, and how it is given the declared name."""
-    near = closest(label, strange or sorted(types.found))
     if near is None:
         return "Declare only types that the data have."
     renaming = wording.mapping({near: label})
