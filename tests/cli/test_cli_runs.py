@@ -247,7 +247,8 @@ def test_the_demo_says_that_its_data_are_synthetic_and_writes_a_report(tmp_path:
     out = tmp_path / "demo"
     told = shown("demo", "--num-sentences", "30", "--epochs", "1", "--out", out)
     assert "Synthetic data" in told
-    assert "did joining" in told
+    assert "joining helped" in told
+    assert "No differential privacy" in told
     assert "Synthetic data" in (out / "report.html").read_text()
     scores = json.loads((out / "scores.json").read_text())
     assert set(scores["mean"]) == {"alone", "federated", "pooled"}

@@ -43,16 +43,9 @@ def read_toml(path: Path) -> dict[str, Any]:
     Raises:
         FednerError: It cannot be read, is not TOML, or holds nothing.
     """
+    text = _text_of(path)
     try:
-        text = path.read_bytes().decode("utf-8-sig")
         tables = tomllib.loads(text)
-    except OSError as error:
-        raise FednerError(
-            f"{path} cannot be read: {error.strerror or error}",
-            "Name a federation file; `fedner init` writes an example.",
-        ) from error
-    except UnicodeDecodeError as error:
-        raise FednerError(f"{path} is not UTF-8 text: {error}", "Save it as UTF-8.") from error
     except tomllib.TOMLDecodeError as error:
         raise FednerError(f"{path} is not TOML: {error}", _toml_hint(text, str(error))) from error
     if not tables:
@@ -62,6 +55,18 @@ def read_toml(path: Path) -> dict[str, Any]:
             "`fedner init OTHER.toml` writes an example that runs as it is.",
         )
     return tables
+
+
+def _text_of(path: Path) -> str:
+    try:
+        return path.read_bytes().decode("utf-8-sig")
+    except OSError as error:
+        raise FednerError(
+            f"{path} cannot be read: {error.strerror or error}",
+            "Name a federation file; `fedner init` writes an example.",
+        ) from error
+    except UnicodeDecodeError as error:
+        raise FednerError(f"{path} is not UTF-8 text: {error}", "Save it as UTF-8.") from error
 
 
 def _toml_hint(text: str, message: str) -> str:
