@@ -4,6 +4,7 @@ import importlib
 import pkgutil
 import re
 import subprocess
+import tomllib
 from dataclasses import fields
 from pathlib import Path
 from typing import get_args
@@ -89,3 +90,16 @@ def test_tracked_files_are_small_and_name_no_machine() -> None:
     home = re.compile("/(?:ro" + "ot|wo" + "rk)/")
     named = [path.name for path in texts if path.is_file() and home.search(path.read_text())]
     assert named == []
+
+
+def test_the_readme_opens_with_what_works_what_does_not_and_a_line_that_installs() -> None:
+    text = (ROOT / "README.md").read_text(encoding="utf-8")
+    opening, install = text.split("\n## ")[:2]
+    assert opening.startswith("# fedner\n\n**What works today")
+    assert "simulations" in opening.split("\n\n")[1]
+    assert "one machine" in opening.split("\n\n")[1]
+    assert opening.split("\n\n")[2].startswith("**What is not there yet:**")
+    (line,) = re.findall(r"^python3 -m venv .*pip install --editable '\.\[(.*)\]'$", install, re.M)
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    assert set(line.split(",")) <= set(project["optional-dependencies"])
+    assert "fedner" in project["scripts"], "the next line runs it"

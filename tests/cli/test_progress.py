@@ -1,11 +1,14 @@
 """The lines of a run that nobody watches: which measure, with or without noise, which units."""
 
+import re
+from dataclasses import replace
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from fedner.cli.output import console
-from fedner.cli.progress import LiveProgress
+from fedner.cli.progress import LiveProgress, duration
 from fedner.federated.record import RoundRecord
 from fedner.runs.assembly import assemble
 from fedner.runs.checks import checked
@@ -50,3 +53,43 @@ def test_sizes_of_platforms_count_sentences(tmp_path: Any, unit: str) -> None:
     private = {"enabled": True, "simulation": True, "noise": 1.0, "unit": unit}
     text = line(None, is_noised=False, tmp_path=tmp_path, **private)
     assert "12 training sentences" in text
+
+
+def test_a_round_tells_how_long_the_rest_will_take(
+    tmp_path: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    clock = iter([100.0, 130.0, 160.0, 200.0])
+    monkeypatch.setattr("fedner.cli.progress.time", SimpleNamespace(monotonic=lambda: next(clock)))
+    scores: dict[str, Any] = {"a": {"strict": {"micro": {"f1": 0.5}}}}
+    with console.capture() as captured:
+        told = LiveProgress().callbacks()
+        told.begin(assemble(checked(TABLES, tmp_path)), 10)
+        for number in (5, 6, 10):  # a run that was resumed after round 4
+            told.round(RoundRecord(number, 0.1, 1.0, {}, {}, {}, {}, scores=scores))
+    lines = [each for each in captured.get().splitlines() if each.startswith("round")]
+    assert lines[0].endswith(", 2 min left"), "30 s a round, five more"
+    assert lines[1].endswith(", 2 min left"), "30 s a round, four more"
+    assert lines[2].endswith("a 50.0")
+
+
+@pytest.mark.parametrize(("seconds", "words"), [(0.2, "1 s"), (59, "59 s"), (7500, "2 h 5 min")])
+def test_durations_are_read_by_people(seconds: float, words: str) -> None:
+    assert duration(seconds) == words
+
+
+def test_what_is_left_out_is_said_before_training(tmp_path: Any) -> None:
+    platform = {
+        **TABLES["platforms"][0],
+        "labels": ["ADE", "Drug"],
+        "label_map": {"Dosage": ""},
+        "num_sentences": 60,
+    }
+    federation = assemble(checked({**TABLES, "platforms": [platform]}, tmp_path))
+    data = replace(federation.data["a"], warnings=("look at this",))
+    with console.capture() as captured:
+        LiveProgress().callbacks().data(replace(federation, data={"a": data}))
+    assert re.search(
+        r"a: left out of training and test: \d+ Dosage by labels or label_map",
+        text := captured.get(),
+    )
+    assert "warning: a: look at this" in text

@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 
 from fedner.federated.algorithms import FednerSettings
+from fedner.models.zoo import RECIPES
 from fedner.runs.checks import algorithm_of, checked, parameters_of, read_settings
 from fedner.settings import SettingsError
 
@@ -130,3 +131,27 @@ def test_files_are_looked_for_beside_the_federation_file(tmp_path: Path) -> None
     settings = read_settings(path, ("training.rounds=5",))
     assert settings.platforms[0].data == str(tmp_path / "train.tsv")
     assert settings.training.rounds == 5
+
+
+@pytest.mark.parametrize("recipe", ["CNN-CLSTM-CRF", "LSTM-CRF", "CNN-LSTM-CRF", "BI-LSTM-CRF"])
+def test_the_recipes_own_partition_is_the_default(tmp_path: Path, recipe: str) -> None:
+    declared = [{**each, "labels": ["ADE", "Drug"]} for each in PLATFORMS]
+    tables = {**SOUND, "platforms": declared, "model": {"recipe": recipe}}
+    settings = checked(tables, tmp_path)
+    assert settings.partition.shared == RECIPES[recipe].split
+    own = {**tables, "partition": {"shared": "words"}}
+    assert checked(own, tmp_path).partition.shared == "words"
+
+
+def test_a_file_that_is_no_word_vectors_is_told_with_all_other_problems(tmp_path: Path) -> None:
+    (tmp_path / "vectors").mkdir()
+    tables = {**SOUND, "embeddings": {"words": "vectors"}, "training": {"rounds": 0}}
+    problems = told(tables, tmp_path)
+    assert "holds no word vectors" in problems["embeddings.words"]
+    assert "training.rounds" in problems
+
+
+def test_a_path_with_escapes_of_toml_is_told(tmp_path: Path) -> None:
+    platforms = [{"name": "a", "data": "C:\temp"}]
+    problems = told({**SOUND, "platforms": platforms}, tmp_path)
+    assert "single quotes" in problems["platforms[0].data"]

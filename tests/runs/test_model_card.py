@@ -143,6 +143,8 @@ def test_a_private_run_tells_what_it_spent(tiny: Make, tmp_path: Path) -> None:
     for row in tables(told)[0][1:]:
         assert row[1:3] == [f"{spent[row[0]][key]:.3f}" for key in ("pld", "rdp")]
     assert "No differential privacy" not in text
+    assert "need not be trusted" not in text
+    assert "The server must be trusted" in told
 
 
 @pytest.mark.parametrize("is_scored", [False, True])
@@ -173,6 +175,11 @@ def test_the_card_of_protected_platforms_tells_no_score_without_noise(
         assert "with noise" in told
     else:
         assert found == []
+    assert "Joining" not in text.split("## ")[0], "no verdict, which rests on scores"
+    assert "Strict F1 is" not in text
+    left_out = {row[3] for row in tables(section_of(text, "Data, as declared"))[1][1:]}
+    assert left_out == {"not told: the platform is protected"}
+    assert "the server need not be trusted" in text
     assert "exact number" not in text, "nor whether the declared size is the true one"
 
 
@@ -198,8 +205,11 @@ def test_undeclared_facts_of_real_data_are_not_told(tiny: Make, tmp_path: Path) 
 
 def test_names_are_text_and_never_markup(tiny: Make, tmp_path: Path) -> None:
     title = "# <b>x</b> | `y` **z** [a](http://b.c) ``` &amp;"
-    labels = 'platforms.0.labels=["A|D*E", "Drug"]'
-    train_run(tiny("training.rounds=1", f"title='{title}'", labels), tmp_path / "run")
+    labels = (
+        'platforms.0.labels=["A|D*E", "Drug"]',
+        'platforms.0.label_map={ ADE = "A|D*E", Dosage = "" }',
+    )
+    train_run(tiny("training.rounds=1", f"title='{title}'", *labels), tmp_path / "run")
     text = (tmp_path / "run" / "MODEL_CARD.md").read_text()
     tokens = MARKDOWN.parse(text)
     assert shown(tokens[1]) == f"Model card: {title}"

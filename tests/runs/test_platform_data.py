@@ -1,26 +1,38 @@
 """A platform's data as its settings say: labels, splits, what cannot be read."""
 
+import json
+import re
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from fedner.errors import FednerError
+import fedner.corpus
+from fedner.runs.annotated_types import left_out_words
 from fedner.runs.checks import checked
+from fedner.runs.file_words import KEYS
 from fedner.runs.platform_data import PlatformData, load_platform, load_platforms
 from fedner.settings import Settings, SettingsError
 
 TEXT = "aspirin\tB-Drug\nhelped\tO\n\nrash\tB-Effect\nafter\tO\nx\tB-Other\n\n"
 
 
-def load(tmp_path: Path, text: str = TEXT * 10, **table: object) -> PlatformData:
+def settings_of(tmp_path: Path, text: str, tables: dict | None = None, **table: object) -> Settings:
     path = tmp_path / "train.tsv"
     path.write_text(text)
-    tables = {
-        "training": {"rounds": 1},
-        "platforms": [{"name": "a", "data": str(path), **table}],
-    }
-    return load_platform(checked(tables, tmp_path).platforms[0], seed=1)
+    platforms = [{"name": "a", "data": str(path), **table}]
+    return checked({"training": {"rounds": 1}, "platforms": platforms, **(tables or {})}, tmp_path)
+
+
+def load(tmp_path: Path, text: str = TEXT * 10, **table: object) -> PlatformData:
+    return load_platform(settings_of(tmp_path, text, **table).platforms[0], seed=1)
+
+
+def problems(tmp_path: Path, **table: object) -> list[str]:
+    """What is wrong with the types of a platform that has Drug, Effect and Other."""
+    with pytest.raises(SettingsError) as caught:
+        load_platforms(settings_of(tmp_path, TEXT * 10, **table))
+    return [str(problem) for problem in caught.value.problems]
 
 
 def test_labels_are_renamed_and_left_out(tmp_path: Path) -> None:
@@ -30,16 +42,102 @@ def test_labels_are_renamed_and_left_out(tmp_path: Path) -> None:
     assert data.changes.dropped_labels == 10
 
 
-def test_declared_labels_are_all_there_is(tmp_path: Path) -> None:
-    data = load(tmp_path, labels=["Drug", "Dose"])
-    assert data.labels == ("Dose", "Drug")
+def test_a_declared_type_that_the_data_never_have_is_an_error(tmp_path: Path) -> None:
+    absent, strange = problems(tmp_path, labels=["Drugs", "Other"])
+    assert absent.startswith("platforms[0].labels (a): found 'Drugs', which the data do not have")
+    assert "Drug, Effect, Other" in absent
+    assert "Did you mean 'Drug'?" in absent
+    assert 'label_map = { Drug = "Drugs" }' in absent
+    assert 'label_map = { Effect = "" }' in strange, "Drug was asked about already"
+
+
+def test_a_type_that_nothing_declares_or_maps_is_an_error_with_a_way_to_leave_it_out(
+    tmp_path: Path,
+) -> None:
+    (said,) = problems(tmp_path, labels=["Drug"])
+    assert "Effect (10 mentions), Other (10 mentions)" in said
+    assert 'label_map = { Effect = "", Other = "" }' in said
+    data = load_platforms(
+        settings_of(tmp_path, TEXT * 10, labels=["Drug"], label_map={"Effect": "", "Other": ""})
+    )["a"]
     assert {entity.label for each in data.sentences for entity in each.entities} == {"Drug"}
+    assert data.warnings == ()
+
+
+def test_odd_names_of_types_are_quoted_in_the_hint(tmp_path: Path) -> None:
+    settings = settings_of(tmp_path, "a\tB-Side effect\n\nb\tB-X\n\n" * 5, labels=["X"])
+    with pytest.raises(SettingsError, match=r'label_map = \{ "Side effect" = "" \}'):
+        load_platforms(settings)
 
 
 def test_a_label_map_that_names_a_strange_type_is_told(tmp_path: Path) -> None:
-    with pytest.raises(FednerError, match="Efect") as caught:
-        load(tmp_path, label_map={"Efect": "ADE"})
-    assert "'Effect'" in caught.value.hint
+    (said,) = problems(tmp_path, label_map={"Efect": "ADE"})
+    assert said.startswith("platforms[0].label_map (a): found 'Efect'")
+    assert "Did you mean 'Effect'?" in said
+
+
+def test_a_label_map_may_name_types_of_the_test_file_alone(tmp_path: Path) -> None:
+    (tmp_path / "test.tsv").write_text("rash\tB-Rash\n\naspirin\tB-Drug\n\n")
+    table = {"label_map": {"Rash": "Effect"}, "split": {"test_data": str(tmp_path / "test.tsv")}}
+    data = load_platforms(settings_of(tmp_path, TEXT * 10, **table))["a"]
+    assert data.labels == ("Drug", "Effect", "Other")
+
+
+def test_whether_a_protected_run_begins_does_not_depend_on_its_texts(tmp_path: Path) -> None:
+    privacy = {"enabled": True, "noise": 1.0, "budget": 3.0}
+    table = {"labels": ["Drugs"], "public_size": 20}
+    data = load_platforms(settings_of(tmp_path, TEXT * 10, {"privacy": privacy}, **table))["a"]
+    assert data.labels == ("Drugs",)
+    assert "Did you mean 'Drug'?" in data.warnings[0], "its owner is warned"
+    simulated = {"privacy": {**privacy, "simulation": True}}
+    with pytest.raises(SettingsError, match="Did you mean 'Drug'"):
+        load_platforms(settings_of(tmp_path, TEXT * 10, simulated, **table))
+
+
+def test_what_is_left_out_is_counted_by_type(tmp_path: Path) -> None:
+    data = tmp_path / "notes.jsonl"
+    mentions = [[0, 1, "A"], [0, 3, "A"], [4, 5, "B"], [4, 5, "C"], [9, 99, "B"]]
+    data.write_text((json.dumps({"text": "a b c", "label": mentions}) + "\n") * 4)
+    table = {"lenient": True, "label_map": {"A": "X", "C": ""}, "format": "doccano"}
+    settings = settings_of(tmp_path, "", **table, data=str(data))
+    held = load_platforms(settings)["a"]
+    rows = {row["type"]: row for row in held.facts()["types"]}
+    assert rows["X"] == {
+        "type": "X", "sources": ("A",), "mentions": 8, "skipped": 0, "left_out": 0,
+        "flattened": 4, "kept": 4,
+    }  # fmt: skip
+    assert (rows["B"]["mentions"], rows["B"]["skipped"], rows["B"]["kept"]) == (8, 4, 4)
+    assert (rows["C"]["left_out"], rows["C"]["kept"]) == (4, 0)
+    assert left_out_words(rows.values()) == (
+        "4 C by labels or label_map; 4 X by flattening; 4 B by lenient reading"
+    )
+
+
+def test_a_type_without_a_training_mention_is_warned_of(tmp_path: Path) -> None:
+    (tmp_path / "test.tsv").write_text("rash\tB-Rash\n\n")
+    split = {"test_data": str(tmp_path / "test.tsv")}
+    data = load_platforms(settings_of(tmp_path, TEXT * 10, split=split))["a"]
+    assert data.warnings == ("no training sentence mentions Rash: the tagger cannot learn it",)
+
+
+def test_readers_name_keys_of_the_file(tmp_path: Path) -> None:
+    with pytest.raises(SettingsError) as caught:
+        load_platforms(settings_of(tmp_path, "a\tB-X\nb\n", format="columns"))
+    assert "read with `lenient = true`" in str(caught.value)
+    assert "--lenient" not in str(caught.value)
+
+
+def test_every_option_in_a_hint_of_a_reader_has_a_key() -> None:
+    folder = Path(fedner.corpus.__file__).parent
+    hints = [
+        option
+        for path in folder.rglob("*.py")
+        for line in path.read_text().splitlines()
+        if '"' in line and '"""' not in line
+        for option in re.findall(r"(?<![\w-])--[a-z][a-z-]+", line)
+    ]
+    assert hints
+    assert set(hints) <= set(KEYS)
 
 
 def test_parts_are_disjoint_and_follow_the_seed(tmp_path: Path) -> None:

@@ -1,14 +1,19 @@
 """The report of a run: whole in itself, with the numbers of the run, safe with odd names."""
 
 import re
+from collections.abc import Callable
+from html import unescape
 from html.parser import HTMLParser
 from itertools import pairwise
 from pathlib import Path
 
-from fedner.runs.folder import SCORES, RunFolder
+from fedner.runs.folder import FACTS, SCORES, RunFolder
 from fedner.runs.report import write_report
 from fedner.runs.report.charts import Gain, Point, gains, learning_curve, type_bars
 from fedner.runs.report.page import size
+from fedner.runs.training import train_run
+from fedner.runs.verdict import verdict_sentence, zero_sentence
+from fedner.settings import Settings
 
 VOID = {"meta", "br", "line", "circle", "rect", "polyline"}
 
@@ -97,3 +102,44 @@ def test_sizes_are_read_by_people() -> None:
     assert size(999) == "999 bytes"
     assert size(26_500_000) == "26.5 MB"
     assert size(7_000_000_000_000) == "7,000.0 GB"
+
+
+def test_the_report_begins_with_a_verdict_and_what_privacy_there_was(finished: Path) -> None:
+    text = (finished / "report.html").read_text()
+    head = text[text.index("<body>") : text.index("<h2>")]
+    assert verdict_sentence(RunFolder(finished).read(SCORES)) in unescape(head)
+    assert "No differential privacy" in head
+    assert "<h2>No differential privacy</h2>" in text
+    zeros = zero_sentence(RunFolder(finished).read(SCORES))
+    assert not zeros or head.index("alarm") < head.index("verdict"), "a score of 0.0 comes first"
+
+
+def test_the_report_has_precision_recall_and_what_was_left_out(finished: Path) -> None:
+    text = (finished / "report.html").read_text()
+    for platform in RunFolder(finished).read(SCORES)["platforms"].values():
+        micro = platform["methods"]["federated"]["strict"]["micro"]
+        cells = "".join(f"<td>{100 * micro[each]:.1f}</td>" for each in ("precision", "recall"))
+        assert f"<td>federated</td>{cells}" in text
+    data = text[text.index("<h2>Data</h2>") :]
+    for row in RunFolder(finished).read(FACTS)["platforms"]["forum-posts"]["types"]:
+        counts = (row[key] for key in ("mentions", "left_out", "flattened", "skipped", "kept"))
+        cells = "".join(f"<td>{count:,}</td>" for count in counts)
+        assert f"<td>forum-posts</td><td>{row['type']}</td>{cells}" in data
+    assert "longest-first hull" in data
+
+
+def test_what_was_left_out_and_warned_of_is_in_report_and_card(
+    tiny: Callable[..., Settings], tmp_path: Path
+) -> None:
+    data, test = tmp_path / "train.tsv", tmp_path / "test.tsv"
+    data.write_text("a\tB-X\n\nb\tB-<b>\n\n" * 5)
+    test.write_text("a\tB-Y\n\n")
+    split = f"platforms.0.split={{ test_data = '{test}' }}"
+    changes = ('platforms.0.label_map={ "<b>" = "" }', 'platforms.0.labels=["X", "Y"]', split)
+    train_run(tiny(f"platforms.0.data={data}", *changes, "training.rounds=1"), tmp_path / "run")
+    report = (tmp_path / "run" / "report.html").read_text()
+    assert "Left out: 5 &lt;b&gt; by labels or label_map." in report
+    assert "no training sentence mentions Y" in report
+    card = (tmp_path / "run" / "MODEL_CARD.md").read_text()
+    assert "| `longest` | strict | 5 \\<b\\> by labels or label\\_map |" in card
+    assert card.index("Strict F1 is 0.0") < card.index("## "), "on top of the card too"

@@ -13,8 +13,9 @@ from fedner.runs.adaptation import adapt, shared_weights
 from fedner.runs.comparison import compare
 from fedner.runs.folder import RunFolder, tagger_folder
 from fedner.runs.mistakes import find_mistakes, mistakes_in
+from fedner.runs.report.markdown import escaped
 from fedner.runs.training import train_run
-from fedner.settings import PlatformSettings, Settings
+from fedner.settings import PlatformSettings, Settings, SettingsError
 
 Make = Callable[..., Settings]
 
@@ -78,12 +79,20 @@ def test_taggers_of_a_run_are_named_by_platform(finished: Path, tmp_path: Path) 
 def test_a_platform_joins_a_finished_run(finished: Path, tmp_path: Path, tune_shared: bool) -> None:
     before = {path: path.read_bytes() for path in finished.rglob("*") if path.is_file()}
     platform = PlatformSettings(
-        name="late", data="synthetic:social-posts", num_sentences=40, labels=("Drug",)
+        name="late",
+        data="synthetic:social-posts",
+        num_sentences=40,
+        labels=("Drug",),
+        label_map={"ADE": ""},
     )
     adapted = adapt(
         RunFolder(finished), platform, tmp_path / "late", tune_shared=tune_shared, epochs=2
     )
     assert adapted.epochs == 2
+    assert adapted.left_out.endswith(" ADE by labels or label_map")
+    card = (tmp_path / "late" / "MODEL_CARD.md").read_text()
+    assert f"| mentions left out | {escaped(adapted.left_out)} |" in card
+    assert (escaped(adapted.zeros) in card.split("## ")[0]) or not adapted.zeros
     tagger = load_tagger(tmp_path / "late")
     assert tagger.space.labels == ("Drug",)
     shared = shared_weights(RunFolder(finished))
@@ -93,6 +102,19 @@ def test_a_platform_joins_a_finished_run(finished: Path, tmp_path: Path, tune_sh
     assert adapted.kept == (0 if tune_shared else sum(each.numel() for each in shared.values()))
     after = {path: path.read_bytes() for path in finished.rglob("*") if path.is_file()}
     assert after == before, "the run is read, never written"
+
+
+def test_types_that_do_not_fit_are_told_before_anything_is_trained(
+    finished: Path, tmp_path: Path
+) -> None:
+    platform = PlatformSettings(name="late", data="synthetic:social-posts", labels=("Drugs",))
+    with pytest.raises(SettingsError) as caught:
+        adapt(RunFolder(finished), platform, tmp_path / "late")
+    absent, strange = map(str, caught.value.problems)
+    assert "--labels: found 'Drugs'" in absent
+    assert "Did you mean 'Drug'?" in absent
+    assert "--label-map ADE=." in strange
+    assert not (tmp_path / "late").exists()
 
 
 def test_where_everything_is_shared_a_platform_must_tune(tiny: Make, tmp_path: Path) -> None:

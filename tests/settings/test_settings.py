@@ -12,6 +12,7 @@ from fedner.errors import FednerError
 from fedner.settings import (
     SettingsError,
     attempt,
+    escape_problems,
     nearest,
     override,
     parse,
@@ -185,6 +186,37 @@ def test_a_file_that_is_no_toml_says_where(tmp_path: Path) -> None:
         read_toml(path)
     with pytest.raises(FednerError, match="fedner init"):
         read_toml(tmp_path / "missing.toml")
+
+
+@pytest.mark.parametrize("text", ["", " \n", "# nothing yet\n", "\ufeff"])
+def test_an_empty_file_is_called_empty(tmp_path: Path, text: str) -> None:
+    path = tmp_path / "federation.toml"
+    path.write_text(text, encoding="utf-8")
+    with pytest.raises(FednerError, match=r"empty|nothing but comments") as caught:
+        read_toml(path)
+    assert "fedner init" in caught.value.hint
+
+
+@pytest.mark.parametrize("windows", [r"C:\Users\me\notes", r"\\server\share\x", r"..\corpora\x"])
+def test_a_windows_path_in_double_quotes_gets_a_useful_word(tmp_path: Path, windows: str) -> None:
+    path = tmp_path / "federation.toml"
+    path.write_text(f'title = "x"\n[[platforms]]\ndata = "{windows}"\n')
+    with pytest.raises(FednerError, match="line 3") as caught:
+        read_toml(path)
+    assert f"'{windows}'" in caught.value.hint
+    assert windows.replace("\\", "/") in caught.value.hint
+
+
+def test_a_windows_path_that_happens_to_be_valid_toml_is_seen(tmp_path: Path) -> None:
+    path = tmp_path / "federation.toml"
+    path.write_text(
+        '[training]\nrounds = 1\n[embeddings]\nwords = "C:\\new\\f.txt"\n[[platforms]]\n'
+        'name = "a"\ndata = "C:\\temp\\notes"\nsplit = { test_data = "C:\\temp\\b" }\n'
+    )
+    problems = escape_problems(parse(read_toml(path)))
+    keys = ["embeddings.words", "platforms[0].data", "platforms[0].split.test_data"]
+    assert [problem.key for problem in problems] == keys
+    assert "single quotes" in problems[0].remedy
 
 
 def test_the_nearest_name_is_asked_for() -> None:

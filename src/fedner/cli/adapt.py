@@ -7,6 +7,7 @@ import typer
 
 from fedner.cli.arguments import AsJson
 from fedner.cli.inputs import CliSentences, CliUnit
+from fedner.errors import FednerError
 
 
 def adapt(
@@ -18,6 +19,14 @@ def adapt(
     labels: Annotated[
         str | None,
         typer.Option("--labels", help="The types that it annotates, e.g. ADE,Drug; default: all."),
+    ] = None,
+    label_map: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--label-map",
+            metavar="OLD=NEW",
+            help="Rename a type of the data; OLD= leaves it out. May be repeated.",
+        ),
     ] = None,
     name: Annotated[str, typer.Option("--name", help="What to call it.")] = "new-platform",
     tune_shared: Annotated[
@@ -49,6 +58,7 @@ def adapt(
         "format": format,
         "lenient": lenient,
         "labels": wanted,
+        "label_map": _renamed(label_map or []),
         "sentences": sentences,
         "num_sentences": num_sentences,
         "split": {"by": by, "test": test},
@@ -64,6 +74,9 @@ def adapt(
         "epochs": adapted.epochs,
         "trained_numbers": adapted.trained,
         "kept_shared_numbers": adapted.kept,
+        "left_out": adapted.left_out,
+        "zeros": adapted.zeros,
+        "warnings": list(adapted.warnings),
         "scores": scores.as_dict(),
     }
     if json:
@@ -72,6 +85,20 @@ def adapt(
         show_json(result)
         return
     _show(result)
+
+
+def _renamed(assignments: list[str]) -> dict[str, str]:
+    """Return the label map that OLD=NEW options spell."""
+    pairs = {}
+    for assignment in assignments:
+        old, sign, new = assignment.partition("=")
+        if not sign or not old.strip():
+            raise FednerError(
+                f"--label-map {assignment!r} is not OLD=NEW",
+                "Write --label-map ADR=ADE, or --label-map Finding= to leave a type out.",
+            )
+        pairs[old.strip()] = new.strip()
+    return pairs
 
 
 def _platform(settings: dict[str, Any], given: dict[str, Any]) -> Any:
@@ -84,6 +111,11 @@ def _platform(settings: dict[str, Any], given: dict[str, Any]) -> Any:
 def _show(result: dict[str, Any]) -> None:
     from fedner.cli.output import console, show_place, table
 
+    for warning in (result["zeros"], *result["warnings"]):
+        if warning:
+            console.print(warning, style="bold red")
+    if result["left_out"]:
+        console.print(f"left out of training and test: {result['left_out']}")
     strict, relaxed = result["scores"]["strict"], result["scores"]["relaxed"]
     rows = [
         (label, f"{100 * counts['f1']:.1f}", f"{100 * relaxed['labels'][label]['f1']:.1f}")

@@ -28,7 +28,7 @@ def demo(
 
     from fedner.cli.output import console, show_json
     from fedner.cli.results_view import SYNTHETIC_NOTE
-    from fedner.cli.train import show_finished, train_shown
+    from fedner.cli.train import show_finished, train_shown, verdicts
     from fedner.runs.checks import read_settings
     from fedner.runs.folder import WHAT_LEFT, RunFolder
 
@@ -47,7 +47,8 @@ def demo(
     scores = train_shown(settings, folder, is_quiet=json)
     if json:
         left = RunFolder(folder).read(WHAT_LEFT)
-        show_json({"run": str(folder), "synthetic": True, "scores": scores, "what_left": left})
+        told = {"run": str(folder), "synthetic": True, **verdicts(folder, scores)}
+        show_json({**told, "scores": scores, "what_left": left})
         return
     show_finished(folder, scores)
 

@@ -1,5 +1,6 @@
 """How a run shows that it lives: a bar, the latest scores of every platform, lines that stay."""
 
+import time
 from contextlib import AbstractContextManager
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
@@ -28,14 +29,18 @@ class LiveProgress(AbstractContextManager["LiveProgress"]):
 
     def __init__(self) -> None:
         self.round = 0
+        self._rounds = 0
+        self._first: int | None = None
+        self._began = 0.0
         self._status = "beginning"
         self._scores: dict[str, dict[str, str]] = {}
         self._bar = Bar(
             TextColumn("{task.description}"),
-            BarColumn(bar_width=30),
+            BarColumn(bar_width=20),
             MofNCompleteColumn(),
             TextColumn("{task.fields[loss]}"),
             TimeElapsedColumn(),
+            TextColumn("{task.fields[left]}"),
             console=console,
         )
         self._task: Any = None
@@ -63,17 +68,38 @@ class LiveProgress(AbstractContextManager["LiveProgress"]):
         """Return what a run calls."""
         from fedner.runs.training import Progress
 
-        return Progress(self._say, self._begin, self._on_round, self._on_control, self._on_method)
+        return Progress(
+            self._say,
+            self._on_data,
+            self._begin,
+            self._on_round,
+            self._on_control,
+            self._on_method,
+        )
 
     def _say(self, line: str) -> None:
         self._status = line
         console.print(Text(line, style="dim"))
 
+    def _on_data(self, federation: "Federation") -> None:
+        """Say what the taggers will not see, and what looks wrong, before training begins."""
+        from fedner.runs.annotated_types import left_out_words
+
+        for name, data in sorted(federation.data.items()):
+            words = left_out_words(row._asdict() for row in data.types.rows(data.labels))
+            if words:
+                console.print(f"{name}: left out of training and test: {words}", soft_wrap=True)
+            for kind, count in sorted(data.remarks.items()):
+                console.print(Text(f"{name}: {count:,} x {kind}", style="dim"), soft_wrap=True)
+            for warning in data.warnings:
+                console.print(Text(f"warning: {name}: {warning}", style="yellow"), soft_wrap=True)
+
     def _begin(self, federation: "Federation", rounds: int) -> None:
         self._status = "federated rounds"
         for name in federation.names:
             self._scores.setdefault(name, {})
-        self._task = self._bar.add_task("federated", total=rounds, loss="")
+        self._task = self._bar.add_task("federated", total=rounds, loss="", left="")
+        self._rounds, self._began = rounds, time.monotonic()
         shared = sum(federation.public_sizes.values())
         privacy = federation.settings.privacy
         unit = privacy.unit if privacy.enabled and privacy.unit != "platform" else "sentence"
@@ -85,8 +111,9 @@ class LiveProgress(AbstractContextManager["LiveProgress"]):
         from fedner.privacy.scores import NOISED
 
         self.round = record.round
+        left = self._time_left()
         loss = "" if record.loss is None else f"loss {record.loss:.2f}"
-        self._bar.update(self._task, completed=record.round, loss=loss)
+        self._bar.update(self._task, completed=record.round, loss=loss, left=left)
         for name, scores in record.scores.items():
             f1 = 100 * scores["strict"]["micro"]["f1"]
             self._scores.setdefault(name, {})["federated"] = f"{f1:.1f}"
@@ -101,8 +128,18 @@ class LiveProgress(AbstractContextManager["LiveProgress"]):
             )
             is_noised = any(NOISED in scores for scores in record.scores.values())
             measure = f"{'noised ' if is_noised else ''}strict F1 {shown}"
-            said = ", ".join(part for part in (loss, measure) if part)
+            said = ", ".join(part for part in (loss, measure, left) if part)
             console.print(f"round {record.round:,}: {said}", soft_wrap=True)
+
+    def _time_left(self) -> str:
+        """Return how long the remaining rounds will take, going by those that this start took."""
+        if self._first is None:
+            self._first = self.round - 1  # a run that is resumed does not begin at round 1
+        taken = self.round - self._first
+        if not taken or self.round >= self._rounds:
+            return ""
+        seconds = (time.monotonic() - self._began) / taken * (self._rounds - self.round)
+        return f"{duration(seconds)} left"
 
     def _on_control(self, point: "ControlPoint") -> None:
         said = f"epoch {point.epoch}"
@@ -127,3 +164,15 @@ class LiveProgress(AbstractContextManager["LiveProgress"]):
         for name, held in sorted(self._scores.items()):
             table.add_row(name, *(held.get(method, "") for method in methods))
         return Group(table, self._bar) if self._scores else Group(Text(self._status))
+
+
+def duration(seconds: float) -> str:
+    """Return a time as people say it.
+
+    >>> duration(42), duration(150), duration(7500)
+    ('42 s', '2 min', '2 h 5 min')
+    """
+    if seconds < 60:
+        return f"{max(1, round(seconds))} s"
+    minutes = round(seconds / 60)
+    return f"{minutes} min" if minutes < 60 else f"{minutes // 60} h {minutes % 60} min"

@@ -3,6 +3,7 @@
 from pathlib import Path
 from typing import Any
 
+from rich.table import Table
 from rich.text import Text
 
 from fedner.cli.output import console, show_place, table
@@ -11,38 +12,97 @@ SYNTHETIC_NOTE = "Synthetic data: the texts were made by a program."
 _STYLES = {"yes": "bold green", "no": "bold red", "not clear": "bold"}
 
 
+def show_verdict(record: dict[str, Any], spent: dict[str, Any] | None) -> None:
+    """Print what a run came to, a sentence each: zeros first, joining, differential privacy.
+
+    Args:
+        record: The scores of the run.
+        spent: What it spent; None without differential privacy.
+    """
+    from fedner.runs.verdict import privacy_sentence, verdict_sentence, zero_sentence
+
+    zeros = zero_sentence(record)
+    if zeros:
+        console.print(Text(zeros, style="bold red"))
+    console.print(Text(verdict_sentence(record), style="bold"))
+    console.print(Text(privacy_sentence(spent), style="bold" if spent is None else ""))
+
+
 def show_scores(record: dict[str, Any]) -> None:
-    """Print strict and relaxed F1 of every method on every platform, and the gains."""
+    """Print strict F1 of every method on every platform, the gains, and precision and recall."""
     platforms = record["platforms"]
     methods = list(record["mean"])
     columns = ["platform", *methods]
     has_gains = any(each["gain"] for each in platforms.values())
     if has_gains:
-        columns += ["gain (95 % interval)", "did joining help me?"]
+        columns += ["gain (95 %)", "helped me?"]
     rows: list[tuple[object, ...]] = []
     for name, platform in platforms.items():
         cells: list[object] = [name]
         for method in methods:
             scores = platform["methods"].get(method)
-            cells.append("-" if scores is None else _pair(scores))
+            cells.append("-" if scores is None else f"{100 * scores['strict']['micro']['f1']:.1f}")
         if has_gains:
             cells += _gain(platform["gain"])
         rows.append(tuple(cells))
-    means = [_means(record["mean"][method]) for method in methods]
+    means = [f"{100 * record['mean'][method]['strict']:.1f}" for method in methods]
     rows.append(("mean", *means, *([""] * (2 if has_gains else 0))))
-    title = f"{record['title']}: strict / relaxed F1 on each platform's test part"
+    title = f"{record['title']}: strict F1 on each platform's test part"
     if record["synthetic"]:
         title += " (synthetic data)"
-    console.print(table(title, columns, rows))
+    console.print(_unbroken(table(title, columns, rows)))
+    _show_precision_and_recall(record)
 
 
-def _pair(scores: dict[str, Any]) -> str:
-    strict, relaxed = (100 * scores[kind]["micro"]["f1"] for kind in ("strict", "relaxed"))
-    return f"{strict:.1f} / {relaxed:.1f}"
+def _show_precision_and_recall(record: dict[str, Any]) -> None:
+    """Print strict precision, recall and F1, and relaxed F1, of the taggers that a run is about."""
+    methods = list(record["mean"])
+    method = "federated" if "federated" in methods else next(iter(methods), None)
+    rows = []
+    for name, platform in record["platforms"].items():
+        scores = platform["methods"].get(method)
+        if scores is not None:
+            strict, relaxed = (scores[kind]["micro"] for kind in ("strict", "relaxed"))
+            numbers = (*(strict[each] for each in ("precision", "recall", "f1")), relaxed["f1"])
+            rows.append((name, *(f"{100 * number:.1f}" for number in numbers)))
+    columns = ("platform", "precision", "recall", "F1", "relaxed F1")
+    console.print(_unbroken(table(f"{method} taggers: precision and recall", columns, rows)))
 
 
-def _means(mean: dict[str, float]) -> str:
-    return f"{100 * mean['strict']:.1f} / {100 * mean['relaxed']:.1f}"
+def _unbroken(shown: Table) -> Table:
+    """Return a table in which only names and blanks of headings are folded, never numbers."""
+    shown.columns[0].no_wrap = False
+    for column in shown.columns[1:]:
+        words = str(column.header).split()
+        widest = max(len(each) for each in (*map(str, column.cells), *words))
+        # Columns that cannot give way say so: else the widest number would be the first to be cut.
+        column.min_width, column.no_wrap = widest, widest >= len(str(column.header))
+    return shown
+
+
+def show_spent(spent: dict[str, Any] | None) -> None:
+    """Print the epsilon that a run spent on every platform."""
+    if spent is None:
+        return
+    rows = [
+        (
+            name,
+            _epsilon(one["pld"]),
+            _epsilon(one["rdp"]),
+            f"{one['delta']:g}",
+            str(one["unit"] or "-"),
+            one["steps"],
+            "-" if one["in_all"] is None else _epsilon(one["in_all"]),
+        )
+        for name, one in spent["platforms"].items()
+    ]
+    word = "Epsilon of a simulation" if spent["simulation"] else "Epsilon spent"
+    columns = ("platform", "PLD", "RDP", "delta", "unit", "noised steps", "over all runs")
+    console.print(_unbroken(table(word, columns, rows)))
+
+
+def _epsilon(value: float | None) -> str:
+    return "infinite" if value is None else f"{value:.3f}"
 
 
 def _gain(gain: dict[str, Any] | None) -> list[object]:
@@ -56,7 +116,7 @@ def interval(difference: dict[str, float]) -> str:
     # Adding zero takes the sign from a zero that came from below.
     points = (round(100 * difference[key], 1) + 0.0 for key in ("value", "low", "high"))
     value, low, high = points
-    return f"{value:+.1f} ({low:+.1f} to {high:+.1f})"
+    return f"{value:+.1f} ({low:+.1f}, {high:+.1f})"
 
 
 def show_left(left: dict[str, Any]) -> None:
@@ -78,7 +138,7 @@ def show_left(left: dict[str, Any]) -> None:
         "platform", "updates", "tensors in each", "numbers in each", "bytes in all",
         "private numbers that stayed",
     )  # fmt: skip
-    console.print(table("What left each platform", columns, rows))
+    console.print(_unbroken(table("What left each platform", columns, rows)))
     console.print(f"What never left: {', '.join(left['never'])}.", style="dim")
     for note in left["notes"]:
         console.print(note, style="dim")

@@ -41,7 +41,7 @@ def train(
     settings, folder = _resolve(source, out, tuple(assignments or ()), resume=resume)
     scores = train_shown(settings, folder, resume=resume, is_quiet=json)
     if json:
-        show_json({"run": str(folder), "scores": scores})
+        show_json({"run": str(folder), **verdicts(folder, scores), "scores": scores})
         return
     show_finished(folder, scores)
 
@@ -85,12 +85,32 @@ def train_shown(
     raise typer.Exit(INTERRUPTED)
 
 
+def spent_in(folder: Path) -> dict[str, Any] | None:
+    """Return what a finished run spent; None without differential privacy."""
+    from fedner.runs.folder import PRIVACY, RunFolder
+
+    return RunFolder(folder).read(PRIVACY) if (folder / PRIVACY).is_file() else None
+
+
+def verdicts(folder: Path, scores: dict[str, Any]) -> dict[str, str]:
+    """Return what stands on top of a finished run, for machines."""
+    from fedner.runs.verdict import privacy_sentence, verdict_sentence, zero_sentence
+
+    return {
+        "verdict": verdict_sentence(scores),
+        "zeros": zero_sentence(scores),
+        "privacy": privacy_sentence(spent_in(folder)),
+    }
+
+
 def show_finished(folder: Path, scores: dict[str, Any]) -> None:
-    """Print what a finished run came to."""
+    """Print what a finished run came to: the verdict on top."""
     from fedner.cli import results_view
     from fedner.runs.folder import WHAT_LEFT, RunFolder
 
-    run = RunFolder(folder)
+    run, spent = RunFolder(folder), spent_in(folder)
+    results_view.show_verdict(scores, spent)
     results_view.show_scores(scores)
+    results_view.show_spent(spent)
     results_view.show_left(run.read(WHAT_LEFT))
     results_view.show_places(folder, run.report, run.card)

@@ -21,6 +21,7 @@ from fedner.corpus.schemes import canonical
 from fedner.durable import sync_folder, write_text
 from fedner.errors import FednerError
 from fedner.models.crf import CRF
+from fedner.models.device import require_device
 from fedner.models.embeddings.low_rank import Adapter
 from fedner.models.embeddings.opening import AnyEncoder, open_context_encoder
 from fedner.models.embeddings.origin import EmbeddingOrigin
@@ -153,8 +154,9 @@ def load_tagger(
 
     Raises:
         FednerError: A file is missing, cut short, altered or of another version, or an embedding
-            is not the one that the tagger was trained with.
+            is not the one that the tagger was trained with, or the device is not there.
     """
+    require_device(device)
     folder = Path(folder)
     card = _read_card(folder)
     if file_digest(folder / WEIGHTS) != card["weights"]["sha256"]:

@@ -11,6 +11,7 @@ from fedner.federated.checkpoints import read_state, stored_rounds
 from fedner.models.checkpoint import EmbeddingPaths, save_tagger
 from fedner.models.features import TagSpace, select
 from fedner.models.tagger import Tagger
+from fedner.runs.annotated_types import IN_OPTIONS, left_out_words
 from fedner.runs.assembly import (
     Federation,
     assemble,
@@ -23,6 +24,7 @@ from fedner.runs.assembly import (
 from fedner.runs.folder import FACTS, MODEL_CARD, PRIVACY, RunFolder
 from fedner.runs.outcome import Outcome, outcome_of
 from fedner.runs.report.adapted_card import Joined, adapted_card
+from fedner.runs.verdict import zero_sentence
 from fedner.scoring import bootstrap_interval
 from fedner.settings import HASHED, NO_CONTEXT, PlatformSettings
 from fedner.training import TrainingSettings, TrainingState, hold_out, load, train, trainable
@@ -39,12 +41,18 @@ class Adapted:
         epochs: How many epochs it trained.
         trained: How many numbers it trained.
         kept: How many shared numbers stayed as the federation left them.
+        left_out: What of its mentions the tagger never saw, in words; empty if nothing.
+        zeros: Where strict F1 is 0.0, in a sentence; empty if nowhere.
+        warnings: What its owner should know.
     """
 
     outcome: Outcome
     epochs: int
     trained: int
     kept: int
+    left_out: str = ""
+    zeros: str = ""
+    warnings: tuple[str, ...] = ()
 
 
 def adapt(
@@ -109,6 +117,9 @@ def adapt(
         len(state.curve),
         sum(size for is_trained, size in sizes if is_trained),
         sum(size for is_trained, size in sizes if not is_trained),
+        left_out_words(row._asdict() for row in data.types.rows(data.labels)),
+        zero_sentence({"platforms": {name: {"methods": {"adapted": outcome.scores.as_dict()}}}}),
+        data.warnings,
     )
     write_text(out / MODEL_CARD, adapted_card(_described(run, federation, name, adapted)))
     return adapted
@@ -129,6 +140,8 @@ def _described(run: RunFolder, federation: Federation, name: str, adapted: Adapt
         by_label={label: counts["f1"] for label, counts in labels.items()},
         epochs=adapted.epochs,
         kept=adapted.kept,
+        left_out=adapted.left_out,
+        zeros=adapted.zeros,
         versions=run.read(FACTS)["versions"],
         privacy=run.read(PRIVACY) if (run.path / PRIVACY).is_file() else None,
     )
@@ -138,7 +151,7 @@ def _joined(run: RunFolder, platform: PlatformSettings) -> Federation:
     """Return the run's federation as the new platform sees it: its own data and nobody else's."""
     settings = run.settings()
     alone = settings.model_copy(update={"platforms": (platform,)})
-    federation = assemble(alone)
+    federation = assemble(alone, wording=IN_OPTIONS)
     if not shares_tags(settings):
         return federation
     held = run.read(FACTS)["platforms"].values()

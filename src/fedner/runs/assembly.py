@@ -18,23 +18,27 @@ from fedner.federated.platform import platform as new_platform
 from fedner.federated.private_steps import PrivateSteps
 from fedner.federated.sampling import slice_indices
 from fedner.federated.sizes import rounds_per_epoch
+from fedner.models.device import require_device
 from fedner.models.embeddings.context import ContextFeatures, cached_features
 from fedner.models.embeddings.low_rank import Adapter
-from fedner.models.embeddings.opening import open_context_encoder
+from fedner.models.embeddings.opening import AnyEncoder
 from fedner.models.embeddings.origin import EmbeddingOrigin
 from fedner.models.embeddings.pieces import Pieces
 from fedner.models.embeddings.trained_encoder import PretrainedEncoder
 from fedner.models.embeddings.vectors_file import default_cache
-from fedner.models.embeddings.words import HashedWords, WordEmbedding, WordSource, WordVectors
+from fedner.models.embeddings.words import WordEmbedding, WordSource
 from fedner.models.features import EncodedCorpus, TagSpace, context_tensor, encode_corpus, select
 from fedner.models.partition import Partition, partition
 from fedner.models.partition import shares_tags as cut_shares_tags
 from fedner.models.tagger import Tagger
 from fedner.models.zoo import Recipe, build_tagger, recipe_named
 from fedner.optimisers import OptimiserSettings
+from fedner.runs.annotated_types import IN_FILE, Wording
 from fedner.runs.checks import parameters_of
+from fedner.runs.embedding_checks import SOURCE as EMBEDDINGS
+from fedner.runs.embedding_checks import open_encoder, open_words, path_problems
 from fedner.runs.platform_data import PlatformData, load_platforms
-from fedner.settings import HASHED, NO_CONTEXT, Settings
+from fedner.settings import SettingProblem, Settings, SettingsError
 from fedner.tensors import SharedState
 from fedner.training import Evaluation, trainable
 
@@ -92,35 +96,42 @@ class Federation:
         return len(groups_of(data.train_sentences, by))
 
 
-def assemble(settings: Settings, say: Say | None = None) -> Federation:
+def assemble(settings: Settings, say: Say | None = None, wording: Wording = IN_FILE) -> Federation:
     """Read all data, open the embeddings, compute context features, cut the model.
 
     Args:
         settings: Checked settings (`checks.read_settings`).
         say: Called with a line on what is being done.
+        wording: How the user spells the settings: in a file, or as options of a command.
 
     Raises:
         FednerError: Data, embeddings or the cut do not fit together.
     """
     tell = say or (lambda _: None)
-    tell("reading the platforms' data")
-    data = load_platforms(settings)
-    recipe = sized_recipe(settings)
-    tell("opening the embeddings")
-    source = word_source(settings)
+    # Embeddings first: a wrong path is found before anybody waits for data.
+    if wrong := list(path_problems(settings)):
+        raise SettingsError(EMBEDDINGS, wrong)
     device = settings.engine.device
     if device == "auto":
         device = "cuda" if torch.cuda.is_available() else "cpu"
-    draft = Federation(settings, recipe, source, data, Partition((), ()), {}, device=device)
-    draft = replace(draft, spaces=_spaces(settings, data))
-    if recipe.trains_encoder:
-        encoder = PretrainedEncoder.open(settings.embeddings.context)
+    require_device(device)
+    tell("opening the embeddings")
+    source, encoder = open_words(settings), open_encoder(settings, device)
+    tell("reading the platforms' data")
+    data = load_platforms(settings, wording)
+    recipe, spaces = sized_recipe(settings), _spaces(settings, data)
+    draft = Federation(settings, recipe, source, data, Partition((), ()), spaces, device=device)
+    if isinstance(encoder, PretrainedEncoder):
         draft = replace(draft, encoder=encoder, context=encoder.origin)
-    else:
-        features, context = _context(settings, data, device, tell)
-        draft = replace(draft, features=features, context=context)
+    elif encoder is not None:
+        features = _context(settings, data, encoder, tell)
+        draft = replace(draft, features=features, context=encoder.origin)
     names = trainable(new_tagger(draft, draft.names[0]))
-    return replace(draft, partition=partition(names, settings.partition.shared))
+    try:
+        return replace(draft, partition=partition(names, settings.partition.shared))
+    except FednerError as error:
+        problem = SettingProblem("partition.shared", error.message, "trained modules", error.hint)
+        raise SettingsError("the partition", [problem]) from error
 
 
 def sized_recipe(settings: Settings) -> Recipe:
@@ -131,34 +142,18 @@ def sized_recipe(settings: Settings) -> Recipe:
     return replace(recipe_named(settings.model.recipe), **given)
 
 
-def word_source(settings: Settings) -> WordSource:
-    """Open the word vectors, or make the hashed table; recipes without words need one row."""
-    held = settings.embeddings
-    if not recipe_named(settings.model.recipe).words:
-        return HashedWords(1, 1, "always")
-    if held.words == HASHED:
-        never = held.lowercase == "never"
-        return HashedWords(held.buckets, held.dimension, "never" if never else "always")
-    return WordVectors.open(
-        Path(held.words), lowercase=held.lowercase or "fallback", unknown=held.unknown
-    )
-
-
 def _context(
-    settings: Settings, data: Mapping[str, PlatformData], device: str, tell: Say
-) -> tuple[dict[str, ContextFeatures], EmbeddingOrigin | None]:
+    settings: Settings, data: Mapping[str, PlatformData], encoder: AnyEncoder, tell: Say
+) -> dict[str, ContextFeatures]:
     """Compute the context features of every platform into its own, owner-only cache."""
     held = settings.embeddings
-    if held.context == NO_CONTEXT:
-        return {}, None
-    encoder = open_context_encoder(Path(held.context), device)
     cache = default_cache().parent / "context" if held.cache is None else Path(held.cache)
     features = {}
     for name, platform in data.items():
         tell(f"context features of {name} (kept for the next time)")
         tokens = [sentence.tokens for sentence in platform.sentences]
         features[name] = cached_features(encoder, tokens, owner_folder(cache / name))
-    return features, encoder.origin
+    return features
 
 
 def _spaces(settings: Settings, data: Mapping[str, PlatformData]) -> dict[str, TagSpace]:

@@ -1,6 +1,5 @@
 """What only other rooms can judge in a configuration: names, files, numbers that must fit."""
 
-import difflib
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import replace
@@ -23,16 +22,19 @@ from fedner.federated.algorithms import (
 )
 from fedner.models.partition import CUTS, shares_tags
 from fedner.models.zoo import RECIPES, Recipe, recipe_named
+from fedner.runs.embedding_checks import nearest_path, path_problems
 from fedner.runs.privacy_checks import privacy_problems
 from fedner.settings import (
     HASHED,
     HUB,
     NO_CONTEXT,
+    RECIPES_OWN,
     PlatformSettings,
     SettingProblem,
     Settings,
     SettingsError,
     attempt,
+    escape_problems,
     nearest,
     override,
     read_toml,
@@ -66,12 +68,23 @@ def checked(tables: dict[str, Any], folder: Path, source: str = "settings") -> S
     """
     understood, problems = attempt(tables)
     if understood is not None:
-        understood = resolved(understood, folder)
+        problems += escape_problems(understood)
+        understood = _with_own_partition(resolved(understood, folder))
         told = {problem.key for problem in problems}
         problems += [each for each in cross_problems(understood) if each.key not in told]
     if understood is None or problems:
         raise SettingsError(source, problems)
     return understood
+
+
+def _with_own_partition(settings: Settings) -> Settings:
+    """Return the settings with the recipe's own partition where the file names none."""
+    recipe = settings.model.recipe.lower()
+    own = {each.name.lower(): each.split for each in RECIPES.values()}
+    if settings.partition.shared != RECIPES_OWN or recipe not in own:
+        return settings
+    chosen = settings.partition.model_copy(update={"shared": own[recipe]})
+    return settings.model_copy(update={"partition": chosen})
 
 
 def cross_problems(settings: Settings) -> list[SettingProblem]:
@@ -161,13 +174,7 @@ def _model_problems(settings: Settings) -> Iterator[SettingProblem]:
         yield from _encoder_problems(settings, recipe_named(model.recipe))
     if embeddings.words == HASHED and embeddings.lowercase == "fallback":
         yield SettingProblem("embeddings.lowercase", "'fallback'", "never or always, when hashed")
-    for key, path, absent in (
-        ("words", embeddings.words, HASHED),
-        ("context", embeddings.context, NO_CONTEXT),
-    ):
-        if path != absent and not path.startswith(HUB) and not Path(path).exists():
-            remedy = _nearest_path(Path(path))
-            yield SettingProblem(f"embeddings.{key}", path, f"a path, or {absent!r}", remedy)
+    yield from path_problems(settings)
 
 
 def _context_remedy(recipe: Recipe) -> str:
@@ -206,9 +213,10 @@ def _encoder_problems(settings: Settings, recipe: Recipe) -> Iterator[SettingPro
 def _partition_problems(settings: Settings) -> Iterator[SettingProblem]:
     shared = settings.partition.shared
     if isinstance(shared, str):
-        if shared not in CUTS:
-            expected = f"one of {', '.join(CUTS)}, or a list of modules"
-            yield SettingProblem("partition.shared", repr(shared), expected, nearest(shared, CUTS))
+        known = [RECIPES_OWN, *CUTS]  # where the recipe itself is wrong, its own cut is open
+        if shared not in known:
+            expected = f"one of {', '.join(known)}, or a list of modules"
+            yield SettingProblem("partition.shared", repr(shared), expected, nearest(shared, known))
         return
     for number, prefix in enumerate(shared):
         if prefix.partition(".")[0] not in MODULES:
@@ -302,7 +310,7 @@ def _data_problems(platform: PlatformSettings, key: str) -> Iterator[SettingProb
     for name, path in (("data", platform.data), ("split.test_data", test)):
         is_path = path is not None and (name != "data" or synthetic is None)
         if is_path and not input_exists(Path(path or "")):
-            remedy = _nearest_path(Path(path or ""))
+            remedy = nearest_path(Path(path or ""))
             yield SettingProblem(f"{key}.{name}", str(path), "a file or folder", remedy)
     known = [AUTO, *READERS]
     if platform.format not in known:
@@ -327,12 +335,3 @@ def _label_problems(platform: PlatformSettings, key: str) -> Iterator[SettingPro
             expected = f"one of the labels ({', '.join(platform.labels)}), or an empty string"
             remedy = nearest(new, platform.labels)
             yield SettingProblem(f"{key}.label_map.{old}", repr(new), expected, remedy)
-
-
-def _nearest_path(path: Path) -> str:
-    try:
-        names = [entry.name for entry in path.parent.iterdir()]
-    except OSError:
-        return f"There is no folder {path.parent}."
-    near = difflib.get_close_matches(path.name, names, 1)
-    return f"Did you mean {path.parent / near[0]}?" if near else ""

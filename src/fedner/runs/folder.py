@@ -24,6 +24,9 @@ MODEL_CARD = "MODEL_CARD.md"
 COUNTS = "counts"
 TAGGERS = "taggers"
 FEDERATED = "federated"
+# Written before a run has anything that could be resumed.
+LEDGER_NAME = "ledger_name.json"
+BEGINNING = (SETTINGS, FACTS, LEDGER_NAME)
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,36 +89,67 @@ class RunFolder:
         return [json.loads(line) for line in lines]
 
 
-def begin(path: Path, settings: Settings, *, resume: bool) -> RunFolder:
-    """Make the folder of a run, or go on with one that has the very same settings.
+def check_folder(path: Path, settings: Settings, *, resume: bool) -> None:
+    """Check that a run can begin in a folder, or go on there; nothing is created.
 
     Raises:
         FednerError: The folder holds another run, or something else.
     """
-    folder = RunFolder(path)
-    stated = settings.model_dump(mode="json")
     if (path / SETTINGS).is_file():
         if not resume:
             raise FednerError(
                 f"{path} already holds a run",
                 "Add --resume to go on with it, or name another folder with --out.",
             )
-        different = _differences(folder.read(SETTINGS), stated)
+        stated = settings.model_dump(mode="json")
+        different = _differences(RunFolder(path).read(SETTINGS), stated)
         if different:
             raise FednerError(
                 f"{path} was begun with other settings: {'; '.join(different[:10])}",
                 f"`fedner train {path} --resume` takes the settings of the run itself.",
             )
-        return folder
+        return
     if resume:
         raise FednerError(f"{path} holds no run to resume", "Train without --resume first.")
     if path.exists() and (not path.is_dir() or any(path.iterdir())):
         raise FednerError(f"{path} is already there", "Name another folder with --out.")
+
+
+def begin(path: Path, settings: Settings, *, resume: bool) -> RunFolder:
+    """Make the folder of a run, or go on with one that has the very same settings.
+
+    Raises:
+        FednerError: The folder holds another run, or something else.
+    """
+    check_folder(path, settings, resume=resume)
+    folder = RunFolder(path)
+    if resume:
+        return folder
     owner_folder(path)
     if os.name == "posix":
         path.chmod(0o700)  # the folder may have been there, empty and open
-    folder.write(SETTINGS, stated)
+    folder.write(SETTINGS, settings.model_dump(mode="json"))
     return folder
+
+
+def discard_empty(folder: RunFolder, *, keeps_root: bool = False) -> None:
+    """Remove a run that failed before it had anything worth resuming.
+
+    Only what `begin` and the start of a run write is removed, and only where nothing else is
+    there: a ledger, a round or a finished baseline keeps the whole folder.
+
+    Args:
+        folder: The folder of the run.
+        keeps_root: Whether the folder itself was there before.
+    """
+    held = [each for each in folder.path.rglob("*") if not each.is_dir()]
+    if any(each.relative_to(folder.path).as_posix() not in BEGINNING for each in held):
+        return
+    for each in held:
+        each.unlink()
+    inner = sorted(folder.path.rglob("*"), reverse=True)
+    for each in (*inner, *([] if keeps_root else [folder.path])):
+        each.rmdir()
 
 
 def _differences(old: Any, new: Any, location: tuple[str | int, ...] = ()) -> list[str]:

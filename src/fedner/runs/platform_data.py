@@ -2,7 +2,7 @@
 
 import hashlib
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -19,13 +19,20 @@ from fedner.corpus.splits import split as split_sentences
 from fedner.corpus.splits import subsample
 from fedner.corpus.synthetic import generate
 from fedner.errors import FednerError
+from fedner.runs.annotated_types import (
+    IN_FILE,
+    AnnotatedTypes,
+    Wording,
+    label_problems,
+    without_mentions,
+)
+from fedner.runs.file_words import in_file_words
 from fedner.settings import (
     PlatformSettings,
     SettingProblem,
     Settings,
     SettingsError,
     SplitSettings,
-    nearest,
 )
 
 DEFAULT_TEST = 0.2
@@ -45,6 +52,8 @@ class PlatformData:
         is_synthetic: Whether they are built-in, synthetic ones.
         changes: What preparation changed.
         remarks: What reading said on the way.
+        types: The mentions of every type, from the files to the tagger.
+        warnings: What its owner should know before training; it never leaves the platform.
     """
 
     name: str
@@ -55,6 +64,8 @@ class PlatformData:
     is_synthetic: bool = False
     changes: Changes = field(default_factory=Changes)
     remarks: Mapping[str, int] = field(default_factory=dict)
+    types: AnnotatedTypes = field(default_factory=AnnotatedTypes)
+    warnings: tuple[str, ...] = ()
 
     @property
     def train_sentences(self) -> list[Sentence]:
@@ -88,26 +99,63 @@ class PlatformData:
             "synthetic": self.is_synthetic,
             "changes": dict(self.changes.rows()),
             "remarks": dict(self.remarks),
+            "types": [row._asdict() for row in self.types.rows(self.labels)],
+            "warnings": list(self.warnings),
         }
 
 
-def load_platforms(settings: Settings) -> dict[str, PlatformData]:
+def load_platforms(settings: Settings, wording: Wording = IN_FILE) -> dict[str, PlatformData]:
     """Read the data of every platform.
+
+    Under deployed differential privacy types that do not fit are warnings, not errors: whether a
+    run begins is seen by others, and must not depend on protected texts.
+
+    Args:
+        settings: Checked settings.
+        wording: How the user spells them: in a file, or as options of a command.
 
     Raises:
         SettingsError: Data that do not fit their settings; the problems of all platforms at once.
     """
+    # A command with options is one platform's own: nobody else sees whether it begins.
+    is_deployed = settings.privacy.enabled and not settings.privacy.simulation
+    may_refuse = wording.is_options or not is_deployed
     loaded: dict[str, PlatformData] = {}
     problems = []
     for number, platform in enumerate(settings.platforms):
         try:
-            loaded[platform.name] = load_platform(platform, settings.seed)
+            data = load_platform(platform, settings.seed)
         except FednerError as error:
             key = f"platforms[{number}] ({platform.name})"
-            problems.append(SettingProblem(key, error.message, "data that train", error.hint))
+            hint = error.hint if wording.is_options else in_file_words(error.hint)
+            problems.append(SettingProblem(key, error.message, "data that train", hint))
+            continue
+        misfits = list(label_problems(platform, data.types, wording))
+        loaded[platform.name] = _with_warnings(data, [] if may_refuse else misfits)
+        if may_refuse:
+            problems += [_placed(each, number, platform.name, wording) for each in misfits]
     if problems:
         raise SettingsError("the platforms' data", problems)
     return loaded
+
+
+def _with_warnings(data: PlatformData, misfits: Sequence[SettingProblem]) -> PlatformData:
+    """Return the data with what their owner should know before training."""
+    trained = Counter(entity.label for each in data.train_sentences for entity in each.entities)
+    unseen = without_mentions(data.labels, trained)
+    warnings = [str(each) for each in misfits]
+    if unseen:
+        warnings.append(
+            f"no training sentence mentions {', '.join(unseen)}: the tagger cannot learn it"
+        )
+    return replace(data, warnings=tuple(warnings))
+
+
+def _placed(problem: SettingProblem, number: int, name: str, wording: Wording) -> SettingProblem:
+    """Return a problem of a platform's types under its whole key."""
+    if wording.is_options:
+        return problem
+    return replace(problem, key=f"platforms[{number}].{problem.key} ({name})")
 
 
 def load_platform(settings: PlatformSettings, seed: int) -> PlatformData:
@@ -123,7 +171,7 @@ def load_platform(settings: PlatformSettings, seed: int) -> PlatformData:
     seed = seed if settings.split.seed is None else settings.split.seed
     if settings.synthetic is not None:
         corpus = generate(settings.synthetic, settings.num_sentences, seed)
-        whole = _prepared(settings, corpus, "as given", {})
+        whole = _prepared(settings, corpus, "as given", {}, {})
     else:
         whole = _read(settings, Path(settings.data))
     if settings.part is not None:
@@ -163,11 +211,16 @@ def _read(settings: PlatformSettings, path: Path) -> PlatformData:
         path, settings.format, lenient=settings.lenient, options=options, log=log
     )
     remarks = {**log.remarks, **{f"problem: {kind}": n for kind, n in log.counts.items()}}
-    return _prepared(settings, corpus, recognition.sentence_choice, remarks)
+    skipped = Counter(label for _, label, _ in log.skipped_mentions)
+    return _prepared(settings, corpus, recognition.sentence_choice, remarks, skipped)
 
 
 def _prepared(
-    settings: PlatformSettings, corpus: Corpus, policy: SentenceChoice, remarks: Mapping[str, int]
+    settings: PlatformSettings,
+    corpus: Corpus,
+    policy: SentenceChoice,
+    remarks: Mapping[str, int],
+    skipped: Mapping[str, int],
 ) -> PlatformData:
     chosen = policy if settings.sentences is None else _POLICIES[settings.sentences]
     label_map = {old: new or None for old, new in settings.label_map.items()}
@@ -180,6 +233,9 @@ def _prepared(
         label_map=label_map,
         max_tokens=settings.max_tokens,
     )
+    kept = Counter(entity.label for each in prepared.sentences for entity in each.entities)
+    found = dict.fromkeys(corpus.labels, 0)
+    found |= Counter(span.label for document in corpus for span in document.spans)
     return PlatformData(
         settings.name,
         labels,
@@ -189,6 +245,7 @@ def _prepared(
         settings.synthetic is not None,
         prepared.changes,
         remarks,
+        AnnotatedTypes(found, skipped, kept, settings.label_map),
     )
 
 
@@ -196,12 +253,6 @@ def _labels(
     settings: PlatformSettings, corpus: Corpus, label_map: Mapping[str, str | None]
 ) -> tuple[str, ...]:
     """Return the types that the platform annotates, under their new names."""
-    strange = [old for old in label_map if old not in corpus.labels]
-    if strange:
-        raise FednerError(
-            f"label_map names {strange}; found {list(corpus.labels)} in {corpus.name}",
-            nearest(strange[0], corpus.labels),
-        )
     renamed = {label_map.get(label, label) for label in corpus.labels}
     occurring = {label for label in renamed if label is not None}
     if settings.labels is not None:
@@ -238,4 +289,6 @@ def _with_own_test(training: PlatformData, test: PlatformData) -> PlatformData:
         train=tuple(range(border)),
         test=tuple(range(border, total)),
         changes=training.changes + test.changes,
+        remarks=Counter(training.remarks) + Counter(test.remarks),
+        types=training.types + test.types,
     )

@@ -35,13 +35,12 @@ from fedner.runs.assembly import (
 )
 from fedner.runs.checks import algorithm_of, parameters_of
 from fedner.runs.finishing import MOST_SENTENCES
-from fedner.runs.folder import RunFolder
+from fedner.runs.folder import LEDGER_NAME, RunFolder
 from fedner.seeds import derive
 from fedner.settings import SettingProblem, Settings, SettingsError
 from fedner.training import TrainingSettings, train
 
 LEDGERS = "ledgers"
-LEDGER_NAME = "ledger_name.json"
 
 
 @dataclass(frozen=True, slots=True)

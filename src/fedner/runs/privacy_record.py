@@ -13,19 +13,15 @@ from fedner.privacy.events import GaussianRelease, from_json
 from fedner.privacy.ledger import read_spent
 from fedner.privacy.ledger_files import LINES, default_witness, read_checked
 from fedner.privacy.scores import NOISED
-from fedner.runs.folder import RunFolder
-from fedner.runs.privacy import LEDGER_NAME, ledger_folder, ledger_name
+from fedner.runs.folder import LEDGER_NAME, RunFolder
+from fedner.runs.privacy import ledger_folder, ledger_name
+from fedner.runs.trust import trust_note
 from fedner.settings import Settings
 
 SIMULATION_NOTE = (
     "Simulation: sample and noise came from a seed. The numbers are those of a private run, but "
     "this one protects nobody."
 )
-CENTRAL_NOTE = (
-    "The noise was added by the server, which is trusted with every platform's clipped sums; who "
-    "sees only the shared weights sees noised values."
-)
-LOCAL_NOTE = "Every platform added its own noise; the server need not be trusted."
 SCORES_NOTE = (
     "Scores on the platforms' test parts and counts of their texts are made where the data are and "
     "are not covered by epsilon: a report that holds them is for the platform's own eyes."
@@ -175,7 +171,7 @@ def _finite(value: float) -> float | None:
 def _notes(settings: Settings) -> list[str]:
     held = settings.privacy
     notes = [SIMULATION_NOTE] if held.simulation else []
-    notes.append(CENTRAL_NOTE if held.where == "central" else LOCAL_NOTE)
+    notes.append(trust_note(settings))
     if held.private_part == "frozen":
         notes.append(FROZEN_NOTE)
     if held.unit == "platform":

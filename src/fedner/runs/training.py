@@ -40,7 +40,17 @@ from fedner.runs.assembly import (
 from fedner.runs.checks import algorithm_of
 from fedner.runs.controls import ControlPoint, train_alone, train_pooled
 from fedner.runs.finishing import finish
-from fedner.runs.folder import FACTS, FEDERATED, PRIVACY, SCORES, WHAT_LEFT, RunFolder, begin
+from fedner.runs.folder import (
+    FACTS,
+    FEDERATED,
+    PRIVACY,
+    SCORES,
+    WHAT_LEFT,
+    RunFolder,
+    begin,
+    check_folder,
+    discard_empty,
+)
 from fedner.runs.outcome import ALONE, METHODS, POOLED, Outcome, outcome_of, summary, write_counts
 from fedner.runs.privacy import (
     Protection,
@@ -68,6 +78,7 @@ class Progress:
 
     Attributes:
         say: A line on what is being done.
+        data: All data are read and fit their settings.
         begin: The federation begins: how many rounds it has.
         round: A round is done.
         control: An epoch of a control is done.
@@ -75,6 +86,7 @@ class Progress:
     """
 
     say: Callable[[str], None] = _nothing
+    data: Callable[[Federation], None] = _nothing
     begin: Callable[[Federation, int], None] = _nothing
     round: Callable[[RoundRecord], None] = _nothing
     control: Callable[[ControlPoint], None] = _nothing
@@ -102,15 +114,30 @@ def train_run(
         FednerError: The folder, the data or the settings do not fit, or the run had to stop.
     """
     tell = progress or Progress()
-    folder = begin(path, settings, resume=resume)
+    # Everything that can be wrong is found before the folder exists: a start that fails leaves
+    # nothing behind that would ask for --resume.
+    check_folder(path, settings, resume=resume)
     federation = assemble(settings, tell.say)
-    folder.write(FACTS, facts_of(federation))
-    controls = settings.training.controls
-    if ALONE in controls:
-        train_alone(federation, folder, tell.say, tell.control)
+    protection = protect(federation)
     chosen = algorithm or algorithm_of(settings, num_rounds(federation))
-    _federate(federation, folder, chosen, tell, resume=resume)
-    if POOLED in controls:
+    tell.data(federation)
+    was_there = path.exists()
+    folder = begin(path, settings, resume=resume)
+    try:
+        folder.write(FACTS, facts_of(federation))
+        if ALONE in settings.training.controls:
+            train_alone(federation, folder, tell.say, tell.control)
+        _federate(federation, folder, chosen, protection, tell, resume=resume)
+    except Exception:
+        if not resume:
+            discard_empty(folder, keeps_root=was_there)
+        raise
+    return _finish_run(federation, folder, tell)
+
+
+def _finish_run(federation: Federation, folder: RunFolder, tell: Progress) -> dict[str, Any]:
+    """Train what is left, score every method and write the report; return the scores."""
+    if POOLED in federation.settings.training.controls:
         train_pooled(federation, folder, tell.say, tell.control)
     tell.say("scoring on every platform's test part")
     scores = score_run(federation, folder, tell)
@@ -212,12 +239,12 @@ def _federate(
     federation: Federation,
     folder: RunFolder,
     algorithm: Algorithm,
+    protection: Protection | None,
     tell: Progress,
     *,
     resume: bool,
 ) -> None:
     """Run the federation to its last round and keep every platform's tagger."""
-    protection = protect(federation)
     plan = run_settings(federation, protection, ledger_name(folder, federation.settings))
     tell.begin(federation, plan.rounds)
     initial = initial_shared(federation)

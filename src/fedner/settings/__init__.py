@@ -4,10 +4,11 @@ What only a table of another room can judge (recipes, cuts, formats, an algorith
 checked in `runs.checks`.
 """
 
-from fedner.settings.problems import SettingProblem, SettingsError, nearest
+from fedner.settings.problems import SettingProblem, SettingsError, closest, nearest
 from fedner.settings.reading import (
     attempt,
     dotted,
+    escape_problems,
     override,
     parse,
     problems_of,
@@ -19,6 +20,7 @@ from fedner.settings.sections import (
     HASHED,
     HUB,
     NO_CONTEXT,
+    RECIPES_OWN,
     SYNTHETIC,
     PlatformSettings,
     Settings,
@@ -29,6 +31,7 @@ __all__ = [
     "HASHED",
     "HUB",
     "NO_CONTEXT",
+    "RECIPES_OWN",
     "SYNTHETIC",
     "PlatformSettings",
     "SettingProblem",
@@ -36,7 +39,9 @@ __all__ = [
     "SettingsError",
     "SplitSettings",
     "attempt",
+    "closest",
     "dotted",
+    "escape_problems",
     "nearest",
     "override",
     "parse",

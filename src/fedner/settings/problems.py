@@ -48,8 +48,14 @@ class SettingsError(FednerError):
 def nearest(name: str, known: Iterable[str]) -> str:
     """Return a question that names the nearest of `known`, or all of them."""
     every = list(known)
-    lowered = {each.lower(): each for each in every}
-    near = get_close_matches(name.lower(), lowered, 1, 0.5)
-    if near:
-        return f"Did you mean {lowered[near[0]]!r}?"
+    near = closest(name, every)
+    if near is not None:
+        return f"Did you mean {near!r}?"
     return f"Choose one of {', '.join(every)}." if every else ""
+
+
+def closest(name: str, known: Iterable[str]) -> str | None:
+    """Return the one of `known` that a typo may stand for, or None where nothing is near."""
+    lowered = {each.lower(): each for each in known}
+    near = get_close_matches(name.lower(), lowered, 1, 0.5)
+    return lowered[near[0]] if near else None

@@ -1,6 +1,7 @@
 """From TOML to settings: overrides, and every problem told at once with the nearest key."""
 
 import json
+import re
 import tomllib
 from collections.abc import Mapping, Sequence
 from datetime import date, time
@@ -15,6 +16,9 @@ from fedner.settings.problems import SettingProblem, SettingsError, nearest
 from fedner.settings.sections import HASHED, HUB, NO_CONTEXT, SYNTHETIC, Settings
 
 MOST_MENDINGS = 8
+
+# A drive letter or a server, then backslashes, up to the end of the quotes.
+_WINDOWS_PATH = re.compile(r"[\"']((?:[A-Za-z]:\\|\\\\|\.{1,2}\\)[^\"']*)")
 
 # A length that is set takes the place of the other one.
 EITHER_OR = {"training.rounds": "epochs", "training.epochs": "rounds"}
@@ -37,17 +41,70 @@ def read_toml(path: Path) -> dict[str, Any]:
     """Return the tables of a TOML file.
 
     Raises:
-        FednerError: It cannot be read, or is not TOML.
+        FednerError: It cannot be read, is not TOML, or holds nothing.
     """
+    text = _text_of(path)
     try:
-        return tomllib.loads(path.read_text(encoding="utf-8"))
+        tables = tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        raise FednerError(f"{path} is not TOML: {error}", _toml_hint(text, str(error))) from error
+    if not tables:
+        state = "has nothing but comments" if text.strip() else "is empty"
+        raise FednerError(
+            f"{path} {state}; expected at least [training] and one [[platforms]]",
+            "`fedner init OTHER.toml` writes an example that runs as it is.",
+        )
+    return tables
+
+
+def _text_of(path: Path) -> str:
+    try:
+        return path.read_bytes().decode("utf-8-sig")
     except OSError as error:
         raise FednerError(
             f"{path} cannot be read: {error.strerror or error}",
             "Name a federation file; `fedner init` writes an example.",
         ) from error
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise FednerError(f"{path} is not TOML: {error}", "Mend that place.") from error
+    except UnicodeDecodeError as error:
+        raise FednerError(f"{path} is not UTF-8 text: {error}", "Save it as UTF-8.") from error
+
+
+def _toml_hint(text: str, message: str) -> str:
+    """Return how to fix the line that TOML stopped at; backslashes of Windows paths are usual."""
+    place = re.search(r"at line (\d+)", message)
+    lines = text.split("\n")
+    line = lines[int(place[1]) - 1] if place and int(place[1]) <= len(lines) else ""
+    windows = _WINDOWS_PATH.search(line)
+    if windows is None:
+        return "Fix that place."
+    return (
+        "In double quotes TOML reads a backslash as an escape. Write Windows paths in single "
+        f"quotes ('{windows[1]}') or with slashes (\"{windows[1].replace(chr(92), '/')}\")."
+    )
+
+
+def escape_problems(settings: Settings) -> list[SettingProblem]:
+    r"""Return the paths in which a backslash of Windows became a control character of TOML.
+
+    "C:\temp" is valid TOML: a tab and "emp". No path is meant to hold such characters.
+    """
+    held = settings.embeddings
+    paths = {f"embeddings.{key}": getattr(held, key) for key in ("words", "context", "cache")}
+    for number, platform in enumerate(settings.platforms):
+        key = f"platforms[{number}]"
+        paths |= {f"{key}.data": platform.data, f"{key}.ledger": platform.ledger}
+        paths[f"{key}.split.test_data"] = platform.split.test_data
+    return [
+        SettingProblem(
+            key,
+            _shown(path),
+            "a path without control characters",
+            "TOML read a backslash as an escape: write Windows paths in single quotes "
+            "('C:\\temp\\notes') or with slashes.",
+        )
+        for key, path in paths.items()
+        if path is not None and any(ord(character) < 32 for character in path)
+    ]
 
 
 def override(tables: Mapping[str, Any], assignments: Sequence[str]) -> dict[str, Any]:

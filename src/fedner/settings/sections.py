@@ -19,6 +19,7 @@ HASHED = "hashed"
 NO_CONTEXT = "none"
 HUB = "hub:"
 SYNTHETIC = "synthetic:"
+RECIPES_OWN = "recipe"
 
 Control = Literal["alone", "pooled"]
 Device = Literal["cpu", "cuda", "auto"]
@@ -81,13 +82,13 @@ class EmbeddingSettings(Section):
 
 
 class PartitionSettings(Section):
-    """What is shared: a named cut or dotted prefixes.
+    """What is shared: "recipe" for the recipe's own partition, a named one, or dotted prefixes.
 
     `unannotated` is read only where the tags themselves are shared: a type that a platform does not
     annotate counts as "O", or is marginalised out of the CRF.
     """
 
-    shared: str | tuple[str, ...] = "fedner"
+    shared: str | tuple[str, ...] = RECIPES_OWN
     unannotated: Unannotated = "outside"
 
     @field_validator("shared", mode="before")

@@ -61,6 +61,8 @@ class Joined:
         kept: How many shared numbers stayed as the federation left them.
         versions: What it was made with.
         privacy: What the run spent; None without differential privacy.
+        left_out: What of its mentions the tagger never saw; empty if nothing.
+        zeros: Where strict F1 is 0.0; empty if nowhere.
     """
 
     settings: Mapping[str, Any]
@@ -72,6 +74,8 @@ class Joined:
     kept: int
     versions: Mapping[str, str]
     privacy: Mapping[str, Any] | None = None
+    left_out: str = ""
+    zeros: str = ""
 
 
 def adapted_card(joined: Joined) -> str:
@@ -81,6 +85,7 @@ def adapted_card(joined: Joined) -> str:
     found = types_found(joined.settings)
     return document(
         f"Model card: {escaped(platform['name'])}, joined to {escaped(joined.run)}",
+        f"> **{escaped(joined.zeros)}**" if joined.zeros and _public(joined, platform) else "",
         f"> **Synthetic data.** {SYNTHETIC_WORDS}" if is_synthetic else "",
         _summary(joined),
         section("Intended use", INTENDED),
@@ -127,7 +132,11 @@ def _data(joined: Joined, platform: Mapping[str, Any]) -> str:
             else "its own, never shared",
         ),
         ("types annotated", NOT_DECLARED if labels is None else ", ".join(map(escaped, labels))),
+        ("flattening", code(platform["flatten"])),
+        ("reading", "lenient" if platform["lenient"] else "strict"),
     ]
+    if labels is not None:
+        rows.append(("mentions left out", escaped(joined.left_out) or "none"))
     return section("Data, as declared", table(("what", "how"), rows))
 
 

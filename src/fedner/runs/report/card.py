@@ -13,6 +13,7 @@ from typing import Any
 
 from fedner.models.partition import shares_tags
 from fedner.models.zoo import recipe_named
+from fedner.runs.annotated_types import left_out_words
 from fedner.runs.report.card_words import (
     ALL_TYPES,
     GAIN_WORDS,
@@ -38,6 +39,7 @@ from fedner.runs.report.markdown import (
 )
 from fedner.runs.report.page import Findings, size
 from fedner.runs.report.privacy import ADJACENCY
+from fedner.runs.verdict import privacy_sentence, verdict_sentence, zero_sentence
 from fedner.settings import HASHED, NO_CONTEXT, SYNTHETIC
 
 NOT_DECLARED = "not declared"
@@ -82,8 +84,27 @@ def _summary(found: Findings) -> str:
         ("seed", str(settings["seed"])),
     ]
     warning = f"> **Synthetic data.** {SYNTHETIC_WORDS}" if found.facts["synthetic"] else ""
-    parts = (warning, lead, table(("what", "how"), rows))
+    parts = (*_verdict(found), warning, lead, table(("what", "how"), rows))
     return "\n\n".join(part for part in parts if part)
+
+
+def _verdict(found: Findings) -> Iterable[str]:
+    """Yield what stands on top: where F1 is 0.0, whether joining helped, which privacy it had."""
+    if not _is_deployed(found):
+        zeros = zero_sentence(found.scores, _public_types(found))
+        if zeros:
+            yield f"> **{escaped(zeros)}**"
+        yield f"**{escaped(verdict_sentence(found.scores))}**"
+    yield f"**{escaped(privacy_sentence(found.privacy))}**"
+
+
+def _public_types(found: Findings) -> dict[str, list[str]]:
+    """Return the types of each platform that may be named."""
+    facts = found.facts["platforms"]
+    return {
+        each["name"]: public_labels(each, facts.get(each["name"], {})) or []
+        for each in found.settings["platforms"]
+    }
 
 
 def words_of(settings: Mapping[str, Any]) -> str:
@@ -113,9 +134,31 @@ def _data(found: Findings) -> str:
     columns = ("platform", "data", "types annotated", "public size", "tested on")
     return section(
         "Data, as declared",
-        "What the federation file declares. Nothing in this section was counted in the texts.",
+        "What the federation file declares. Nothing in this table was counted in the texts.",
         table(columns, rows),
+        *_left_out(found),
     )
+
+
+def _left_out(found: Findings) -> Iterable[str]:
+    """Yield how mentions were chosen, and how many the taggers never saw.
+
+    Of protected platforms, and of types that are not public, nothing is counted.
+    """
+    rows = []
+    for each in found.settings["platforms"]:
+        held = found.facts["platforms"].get(each["name"], {}).get("types", ())
+        public = public_labels(each, found.facts["platforms"].get(each["name"], {}))
+        lost = left_out_words(held) or "nothing"
+        if _is_deployed(found):
+            lost = "not told: the platform is protected"
+        elif public is None:
+            total = sum(row["mentions"] - row["kept"] for row in held)
+            lost = f"{total:,} of {sum(row['mentions'] for row in held):,} mentions"
+        reading = "lenient" if each["lenient"] else "strict"
+        rows.append([escaped(each["name"]), code(each["flatten"]), reading, escaped(lost)])
+    yield "What `labels`, `label_map`, flattening and lenient reading left out of all parts:"
+    yield table(("platform", "flattening", "reading", "mentions left out"), rows)
 
 
 def _declared(platform: Mapping[str, Any], facts: Mapping[str, Any]) -> list[str]:

@@ -1,5 +1,7 @@
 """The standing sentences of model cards: what scores mean, intended use, limits."""
 
+from fedner.runs.trust import NOTHING
+
 SYNTHETIC_WORDS = (
     "The texts of these platforms were made by a program. The numbers show how fedner works, not "
     "how well a tagger does on real text."
@@ -37,8 +39,8 @@ NO_CONTROLS = (
     "(`training.controls` does)."
 )
 NO_PRIVACY = (
-    "**No differential privacy.** Updates left the platforms without noise, and no bound is proved "
-    "on what they, or the finished taggers, tell about single texts. Trained weights can remember "
+    f"**No differential privacy.** Updates left the platforms without noise. {NOTHING} Trained "
+    "weights can remember "
     "rare words and mentions: hand them only to those who might see the texts, or train with "
     "`privacy.enabled = true`."
 )

@@ -9,7 +9,10 @@ from typing import Any
 
 from fedner.privacy.scores import NOISED
 from fedner.runs.report.charts import METHOD_ORDER, Gain, Point, gains, learning_curve, type_bars
+from fedner.runs.report.data import data_section
+from fedner.runs.report.html_table import html_table
 from fedner.runs.report.privacy import privacy_section
+from fedner.runs.verdict import privacy_sentence, verdict_sentence, zero_sentence
 
 VERDICTS = {"yes": ("yes", "yes"), "no": ("no", "no"), "not clear": ("unclear", "not clear")}
 MEANINGS = {
@@ -17,6 +20,7 @@ MEANINGS = {
     "federated": "federated: shared modules are trained together, texts stay at home",
     "pooled": "pooled: all texts in one place, which privacy forbids",
 }
+MEASURES = {"precision": "precision", "recall": "recall", "f1": "F1"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +59,8 @@ def page(found: Findings) -> str:
         _results(found),
         _curves(found),
         _types(found),
-        "" if found.privacy is None else privacy_section(found.privacy, _table),
+        data_section(found.settings, found.facts),
+        privacy_section(found.privacy),
         _left(found),
         _incidents(found),
         _setup(found),
@@ -80,8 +85,12 @@ def _head(found: Findings) -> str:
             "made by a program. The numbers show how fedner works, not how well it does on real "
             "text.</p>"
         )
+    zeros = zero_sentence(found.scores)
+    lead = f'<p class="verdict">{escape(verdict_sentence(found.scores))}</p>'
+    alarm = f'<p class="note alarm"><strong>{escape(zeros)}</strong></p>' if zeros else ""
+    private = f"<p><strong>{escape(privacy_sentence(found.privacy))}</strong></p>"
     return (
-        f"<h1>{escape(str(found.scores['title']))}</h1>"
+        f"<h1>{escape(str(found.scores['title']))}</h1>{alarm}{lead}{private}"
         f'<p class="soft">{len(facts["platforms"])} platforms, algorithm {escape(algorithm)}, cut '
         f"{escape(shared)}, recipe {escape(settings['model']['recipe'])}, "
         f"{len(found.rounds):,} rounds of {settings['training']['batch']} sentences, seed "
@@ -116,10 +125,31 @@ def _results(found: Findings) -> str:
             "its whole interval lies on one side of zero."
         )
     parts = [f"<h2>{'Did joining help?' if has_gains else 'Scores'}</h2><p>{lead}</p>"]
-    parts.append(_table(columns, rows))
+    parts.append(html_table(columns, rows))
+    parts.append(_precision_and_recall(found))
     if has_gains:
         parts.append(f'<div class="panel narrow">{_gain_chart(held)}</div>')
     return "".join(parts)
+
+
+def _precision_and_recall(found: Findings) -> str:
+    """Return precision, recall and F1 of every method on every platform."""
+    rows = []
+    for name, platform in found.scores["platforms"].items():
+        for method in found.methods:
+            held = platform["methods"].get(method)
+            if held is not None:
+                micro = [held[kind]["micro"] for kind in ("strict", "relaxed")]
+                numbers = [f"{100 * one[each]:.1f}" for one in micro for each in MEASURES]
+                rows.append([escape(name), method, *numbers])
+    columns = [
+        "platform",
+        "method",
+        *MEASURES.values(),
+        *(f"relaxed {each}" for each in MEASURES.values()),
+    ]
+    lead = "In percent; strict: borders and type exactly right; relaxed: borders need only overlap."
+    return f"<h3>Precision and recall</h3><p>{lead}</p>{html_table(columns, rows)}"
 
 
 def _score_cell(platform: Mapping[str, Any], method: str) -> str:
@@ -212,7 +242,7 @@ def _types(found: Findings) -> str:
     return (
         f"<h2>By type</h2><p>Strict F1 of every entity type.</p>{_legend(found.methods)}"
         f'<div class="panels">{"".join(panels)}</div>'
-        f"<details><summary>As a table</summary>{_table(columns, rows)}</details>"
+        f"<details><summary>As a table</summary>{html_table(columns, rows)}</details>"
     )
 
 
@@ -242,11 +272,12 @@ def _left(found: Findings) -> str:
         for word, part in (("left", first["tensors"]), ("stayed", first["stayed"]))
         for each in part
     ]
+    tensors = html_table(["tensor", "shape", "numbers", "left or stayed"], names)
     return (
         "<h2>What left each platform</h2><p>This is the complete list, beside the platform's name "
         f"and its public size. What never left: {escape(', '.join(found.left['never']))}.</p>"
-        f"{notes}{_table(columns, rows)}<details><summary>Tensor by tensor (of the first platform)"
-        f"</summary>{_table(['tensor', 'shape', 'numbers', 'left or stayed'], names)}</details>"
+        f"{notes}{html_table(columns, rows)}<details><summary>Tensor by tensor (of the first "
+        f"platform)</summary>{tensors}</details>"
     )
 
 
@@ -270,7 +301,7 @@ def _incidents(found: Findings) -> str:
     if not rows:
         return ""
     columns = ["round", "platform", "what", "why"]
-    return f"<h2>Refused updates and silent platforms</h2>{_table(columns, rows[:200])}"
+    return f"<h2>Refused updates and silent platforms</h2>{html_table(columns, rows[:200])}"
 
 
 def _setup(found: Findings) -> str:
@@ -281,14 +312,4 @@ def _setup(found: Findings) -> str:
         f"<h2>How it was made</h2><p>{len(found.rounds):,} rounds in {seconds:,.1f} s, "
         f"{escape(versions)}.</p><details><summary>All settings</summary><pre>{settings}</pre>"
         "</details>"
-    )
-
-
-def _table(columns: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    """Return a table; cells are HTML, headings are text."""
-    head = "".join(f"<th>{escape(column)}</th>" for column in columns)
-    body = "".join("<tr>" + "".join(f"<td>{cell}</td>" for cell in row) + "</tr>" for row in rows)
-    return (
-        f'<div class="scroll"><table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>'
-        "</div>"
     )

@@ -1,10 +1,12 @@
 """The section on differential privacy: what was spent on every platform, and what it means."""
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from html import escape
 from typing import Any
 
-Table = Callable[[Sequence[str], Iterable[Sequence[str]]], str]
+from fedner.runs.report.html_table import html_table
+from fedner.runs.trust import NOTHING
+from fedner.runs.verdict import NO_PRIVACY
 
 ADJACENCY = {
     "add_or_remove_one": "with and without one unit",
@@ -13,13 +15,14 @@ ADJACENCY = {
 }
 
 
-def privacy_section(spent: Mapping[str, Any], table: Table) -> str:
-    """Return the section on what a run spent.
+def privacy_section(spent: Mapping[str, Any] | None) -> str:
+    """Return the section on what a run spent, or that it had no differential privacy.
 
     Args:
-        spent: What `privacy.json` holds.
-        table: Makes an HTML table.
+        spent: What `privacy.json` holds; None without differential privacy.
     """
+    if spent is None:
+        return f"<h2>No differential privacy</h2><p>{escape(NO_PRIVACY)} {escape(NOTHING)}</p>"
     rows = [
         [
             escape(name),
@@ -49,7 +52,7 @@ def privacy_section(spent: Mapping[str, Any], table: Table) -> str:
         if declared
         else "<p>No use of protected data beyond these steps was declared, tuning included.</p>"
     )
-    return f"<h2>{word}</h2>{notes}{table(columns, rows)}{uncharged}"
+    return f"<h2>{word}</h2>{notes}{html_table(columns, rows)}{uncharged}"
 
 
 def _epsilon(value: float | None) -> str:

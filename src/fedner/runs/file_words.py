@@ -1,0 +1,25 @@
+"""The hints of readers in the words of a federation file: its keys, not options of a command."""
+
+import re
+
+# What readers call by the option of `fedner data`, and the key of [[platforms]] that does the same.
+KEYS = {
+    "--lenient": "lenient = true",
+    "--format": "format",
+    "--scheme": "scheme",
+    "--columns": "token_column` and `tag_column",
+    "--sentences": "sentences",
+    "--flatten": "flatten",
+    "--labels": "labels",
+    "--label-map": "label_map",
+}
+_OPTION = re.compile(r"--[a-z][a-z-]*")
+
+
+def _key(option: re.Match[str]) -> str:
+    return f"`{KEYS[option[0]]}`" if option[0] in KEYS else option[0]
+
+
+def in_file_words(hint: str) -> str:
+    """Return a hint with the keys of [[platforms]] in place of options."""
+    return _OPTION.sub(_key, hint)

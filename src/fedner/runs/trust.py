@@ -1,0 +1,41 @@
+"""Whom a run's platforms must trust: said only where it is true."""
+
+from fedner.settings import Settings
+
+UNTRUSTED = (
+    "Every platform added its own noise, from its operating system's entropy, before anything was "
+    "sent; the server need not be trusted. How long an answer takes is not covered."
+)
+CENTRAL = (
+    "The server must be trusted: it sees every platform's clipped sums before it adds the noise. "
+    "Who sees only the shared weights sees noised values."
+)
+WITHOUT_NOISE = (
+    "The server must be trusted: updates were clipped, but no noise was added, and epsilon is "
+    "infinite."
+)
+SIMULATED = (
+    "The server must be trusted, and so must everybody who knows the seed: the noise can be "
+    "computed and taken off again."
+)
+NOTHING = (
+    "The server must be trusted, and so must everybody who sees updates or finished taggers: what "
+    "they tell about single texts is not bounded."
+)
+
+
+def trust_note(settings: Settings) -> str:
+    """Return whom the platforms of a run must trust.
+
+    Guarantee:
+        The sentence that the server need not be trusted stands only where every platform adds
+        noise of its own that no seed can repeat.
+    """
+    held = settings.privacy
+    if not held.enabled:
+        return NOTHING
+    if held.simulation:
+        return SIMULATED
+    if held.noise == 0:
+        return WITHOUT_NOISE
+    return CENTRAL if held.where == "central" else UNTRUSTED

@@ -1,0 +1,128 @@
+"""What stands on top of a run, and whom its platforms must trust."""
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from fedner.runs.trust import UNTRUSTED, trust_note
+from fedner.runs.verdict import privacy_sentence, verdict_sentence, zero_sentence
+from fedner.settings import Settings
+
+Make = Callable[..., Settings]
+
+
+def method(*counts: tuple[str, int, int], micro: float = 0.5) -> dict[str, Any]:
+    """Return the scores of a method; each type has so many right and missed mentions."""
+    labels = {
+        name: {"tp": right, "fp": 0, "fn": missed, "f1": 0.5 if right else 0.0}
+        for name, right, missed in counts
+    }
+    return {"strict": {"micro": {"f1": micro}, "labels": labels}}
+
+
+def scores(**gains: tuple[str, float] | None) -> dict[str, Any]:
+    platforms = {
+        name: {
+            "methods": {"federated": method(("X", 1, 1))},
+            "gain": gain
+            and {"verdict": gain[0], "strict": {"difference": {"value": gain[1] / 100}}},
+        }
+        for name, gain in gains.items()
+    }
+    return {"platforms": platforms, "mean": {"federated": {"strict": 0.712}}}
+
+
+@pytest.mark.parametrize(
+    ("found", "expected"),
+    [
+        (
+            scores(a=("yes", 4.0), b=("yes", 2.0)),
+            "Joining helped all 2 platforms (+3.0 points of strict F1 on average).",
+        ),
+        (
+            scores(a=("yes", 4.0), b=("not clear", 0.0), c=("no", -1.0)),
+            (
+                "Joining helped a; it harmed c; for b it is not clear "
+                "(+1.0 points of strict F1 on average)."
+            ),
+        ),
+        (
+            scores(a=("not clear", -0.04)),
+            "It is not clear whether joining helped a (+0.0 points of strict F1).",
+        ),
+        (
+            scores(a=("not clear", 0.1), b=("not clear", 0.1)),
+            (
+                "It is not clear whether joining helped any of 2 platforms "
+                "(+0.1 points of strict F1 on average)."
+            ),
+        ),
+        (
+            scores(a=("no", -1.0), b=("no", -1.0)),
+            "Joining harmed all 2 platforms (-1.0 points of strict F1 on average).",
+        ),
+        (
+            scores(a=None, b=None),
+            (
+                "Strict F1 is 71.2 on 2 platforms on average; no local-only baseline was trained, "
+                "so it is not known whether joining helped."
+            ),
+        ),
+    ],
+)
+def test_the_verdict_is_one_sentence(found: dict[str, Any], expected: str) -> None:
+    assert verdict_sentence(found) == expected
+
+
+def test_a_score_of_zero_is_named_wherever_it_is() -> None:
+    found = scores(a=None, b=None)
+    assert zero_sentence(found) == ""
+    found["platforms"]["a"]["methods"]["alone"] = method(("X", 0, 3), micro=0.0004)
+    found["platforms"]["b"]["methods"]["federated"] = method(("X", 1, 0), ("Y", 0, 2), ("Z", 0, 0))
+    said = zero_sentence(found)
+    assert "a (alone)" in said
+    assert "Y of b (federated)" in said
+    assert "Z" not in said, "nobody tested a type without a gold mention"
+    assert "Y" not in zero_sentence(found, {"b": ["X"]}), "a type that is not public"
+
+
+def spent(**changes: object) -> dict[str, Any]:
+    held = {"simulation": False, "where": "local", "delta": 1e-5, "unit": "sentence"}
+    platforms = {"a": {"pld": 1.5}, "b": {"pld": 3.984}}
+    return {**held, "platforms": platforms, **changes}
+
+
+def test_what_privacy_a_run_had_is_said_plainly() -> None:
+    assert privacy_sentence(None).startswith("No differential privacy:")
+    said = privacy_sentence(spent())
+    assert "epsilon 3.98 at delta 1e-05, unit sentence" in said
+    assert "by each platform" in said
+    assert "server that must be trusted" in privacy_sentence(spent(where="central"))
+    assert "nobody is protected" in privacy_sentence(spent(simulation=True))
+    assert "epsilon infinite" in privacy_sentence(spent(platforms={"a": {"pld": None}}))
+
+
+DEPLOYED = (
+    "privacy.enabled=true", "privacy.noise=1.0", "privacy.budget=9", "training.evaluate_every=0",
+    *(f"platforms.{number}.public_size=30" for number in range(3)),
+)  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("changes", "is_untrusted"),
+    [
+        (DEPLOYED, True),
+        ((*DEPLOYED, "privacy.where=central"), False),
+        ((*DEPLOYED, "privacy.simulation=true"), False),
+        ((*DEPLOYED, "privacy.simulation=true", "privacy.noise=0"), False),
+        ((), False),
+    ],
+)
+def test_the_server_need_not_be_trusted_only_where_that_is_true(
+    tiny: Make, changes: tuple[str, ...], is_untrusted: bool
+) -> None:
+    note = trust_note(tiny(*changes))
+    assert (note == UNTRUSTED) is is_untrusted
+    assert ("need not be trusted" in note) is is_untrusted
+    assert ("server must be trusted" in note) is not is_untrusted
