@@ -34,8 +34,9 @@ def least_rows(device: torch.device) -> int:
 
 
 def by_output(weight_KM: Tensor) -> Tensor:
-    """Return a weight stored output by output, as products want it."""
-    return weight_KM if weight_KM.stride(0) == 1 else weight_KM.t().contiguous().t()
+    """Return a weight stored output by output, as products on a CPU want it."""
+    is_ready = weight_KM.stride(0) == 1 or weight_KM.device.type != "cpu"
+    return weight_KM if is_ready else weight_KM.t().contiguous().t()
 
 
 @contextmanager
