@@ -60,6 +60,22 @@ def check(features: ContextFeatures, sentences: list) -> None:
     np.testing.assert_array_equal(features.take(np.int64([3, 0, 3])), tokens[[3, 0, 3]])
 
 
+class Together(Lengths):
+    """An encoder whose features depend on how many sentences it reads at once."""
+
+    def encode(self, sentences: list) -> list:
+        return [rows + 0.25 * len(sentences) for rows in super().encode(sentences)]
+
+
+def test_one_by_one_a_sentence_has_its_features_from_nobody_else(tmp_path: Path) -> None:
+    every = cached_features(Together(), SENTENCES, tmp_path, one_by_one=True)
+    fewer = cached_features(Together(), SENTENCES[:-1], tmp_path, one_by_one=True)
+    for index in range(len(SENTENCES) - 1):
+        np.testing.assert_array_equal(every[index], fewer[index])
+    batched = cached_features(Together(), SENTENCES, tmp_path)  # has a cache of its own
+    assert not np.array_equal(batched[0], every[0])
+
+
 def test_features_are_computed_once(tmp_path: Path) -> None:
     encoder, seen = Lengths(), []
     check(cached_features(encoder, SENTENCES, tmp_path, lambda *at: seen.append(at)), SENTENCES)

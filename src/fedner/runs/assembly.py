@@ -148,11 +148,14 @@ def _context(
     """Compute the context features of every platform into its own, owner-only cache."""
     held = settings.embeddings
     cache = default_cache().parent / "context" if held.cache is None else Path(held.cache)
+    is_deployed = settings.privacy is not None and not settings.privacy.simulation
     features = {}
     for name, platform in data.items():
         tell(f"context features of {name} (kept for the next time)")
         tokens = [sentence.tokens for sentence in platform.sentences]
-        features[name] = cached_features(encoder, tokens, owner_folder(cache / name))
+        features[name] = cached_features(
+            encoder, tokens, owner_folder(cache / name), one_by_one=is_deployed
+        )
     return features
 
 

@@ -118,7 +118,12 @@ class ContextFeatures:
 
 
 def cached_features(
-    encoder: ContextEncoder, sentences: Sentences, folder: Path, progress: Progress | None = None
+    encoder: ContextEncoder,
+    sentences: Sentences,
+    folder: Path,
+    progress: Progress | None = None,
+    *,
+    one_by_one: bool = False,
 ) -> ContextFeatures:
     """Return the features of `sentences`, from the cache in `folder` or computed into it.
 
@@ -127,16 +132,21 @@ def cached_features(
         sentences: The tokens of each sentence.
         folder: Where caches are kept; it should be the platform's own.
         progress: Called with the tokens done and the tokens in all after every batch.
+        one_by_one: Encode each sentence by itself: slower, but its features do not depend on the
+            other sentences, not even in their last bit. DP wants that: a hostile server can make
+            a last bit decide a gradient.
 
     Raises:
         FednerError: If the cache was altered or cut short, or the encoder breaks its promise.
     """
-    final = folder / content_key(encoder, sentences)
+    key = content_key(encoder, sentences)
+    final = folder / (f"{key}-one-by-one" if one_by_one else key)
     if not (final / ABOUT).is_file():
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         with _alone(folder / f".{final.name}.lock"):
             if not (final / ABOUT).is_file():
-                _compute(encoder, sentences, final, progress)
+                characters = 0 if one_by_one else BATCH_CHARACTERS
+                _compute(encoder, sentences, final, plan_batches(sentences, characters), progress)
     features = open_features(final)
     expected = (len(sentences), sum(map(len, sentences)), encoder.dimension)
     if (len(features), features.num_tokens, features.dimension) != expected:
@@ -186,13 +196,16 @@ def plan_batches(sentences: Sentences, characters: int = BATCH_CHARACTERS) -> li
 
 
 def _compute(
-    encoder: ContextEncoder, sentences: Sentences, final: Path, progress: Progress | None
+    encoder: ContextEncoder,
+    sentences: Sentences,
+    final: Path,
+    batches: list[list[int]],
+    progress: Progress | None,
 ) -> None:
     """Fill the folder of the cache, going on where a killed computation stopped."""
     partial, journal_path = _in_progress(final)
     lengths = np.fromiter(map(len, sentences), dtype=np.int64, count=len(sentences))
     offsets = np.concatenate([np.zeros(1, np.int64), np.cumsum(lengths)])
-    batches = plan_batches(sentences)
     plan = hashlib.sha256(json.dumps(batches).encode()).hexdigest()
     shape = (int(offsets[-1]), encoder.dimension)
     num_done = _resume_from(partial, journal_path, plan, shape)
