@@ -135,7 +135,7 @@ def test_an_interrupted_computation_goes_on(
 ) -> None:
     monkeypatch.setattr(context, "JOURNAL_SECONDS", 0.0)
     monkeypatch.setattr(
-        context, "plan_batches", lambda sentences: plan_batches(sentences, characters=10)
+        context, "plan_batches", lambda sentences, _: plan_batches(sentences, characters=10)
     )
     with pytest.raises(KeyboardInterrupt):
         cached_features(Lengths(fail_after=3), SENTENCES, tmp_path)
@@ -164,7 +164,7 @@ def test_a_line_of_the_journal_cut_off_is_not_trusted(
 ) -> None:
     monkeypatch.setattr(context, "JOURNAL_SECONDS", 0.0)
     sentences = [[f"w{i}" * 10] for i in range(30)]
-    monkeypatch.setattr(context, "plan_batches", lambda s: plan_batches(s, characters=1))
+    monkeypatch.setattr(context, "plan_batches", lambda s, _: plan_batches(s, characters=1))
     with pytest.raises(KeyboardInterrupt):
         cached_features(Lengths(fail_after=12), sentences, tmp_path)
     (journal,) = tmp_path.glob(".*.journal")
@@ -185,7 +185,7 @@ class Slow(Lengths):
     def encode(self, sentences):
         time.sleep(0.01)
         return super().encode(sentences)
-context.plan_batches = lambda sentences: plan_batches(sentences, 1)
+context.plan_batches = lambda sentences, _: plan_batches(sentences, 1)
 cached_features(Slow(), [[f"w{{i}}"] * 5 for i in range(200)], Path({folder!r}),
                 lambda done, total: print(done, flush=True))
 """
@@ -194,7 +194,7 @@ cached_features(Slow(), [[f"w{{i}}"] * 5 for i in range(200)], Path({folder!r}),
 def test_kill_at_any_moment_leaves_nothing_half(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(context, "plan_batches", lambda s: plan_batches(s, characters=1))
+    monkeypatch.setattr(context, "plan_batches", lambda s, _: plan_batches(s, characters=1))
     sentences = [[f"w{i}"] * 5 for i in range(200)]
     script = KILLED.format(tests=str(Path(__file__).parent), folder=str(tmp_path))
     process = subprocess.Popen([sys.executable, "-c", script], stdout=subprocess.PIPE)

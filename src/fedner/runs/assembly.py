@@ -148,7 +148,7 @@ def _context(
     """Compute the context features of every platform into its own, owner-only cache."""
     held = settings.embeddings
     cache = default_cache().parent / "context" if held.cache is None else Path(held.cache)
-    is_deployed = settings.privacy is not None and not settings.privacy.simulation
+    is_deployed = settings.privacy.enabled and not settings.privacy.simulation
     features = {}
     for name, platform in data.items():
         tell(f"context features of {name} (kept for the next time)")
