@@ -52,6 +52,8 @@ def from_archive(
                 source = _source_in(unpacked.folder, root, document.source)
                 known[document.source] = source
             yield document if source == document.source else replace(document, source=source)
+    except FednerError as error:
+        raise in_users_words(error, unpacked) from error
     finally:
         unpacked.close()
 

@@ -8,7 +8,8 @@ from pathlib import Path
 
 from fedner.corpus import archive_corpora, archives
 from fedner.corpus.document import Corpus, Document, labels_of
-from fedner.corpus.files import files_in, head, stem
+from fedner.corpus.files import checked_encoding, files_in, head, stem
+from fedner.corpus.patients import with_patients
 from fedner.corpus.prepare import SentenceChoice
 from fedner.corpus.problems import Problem, ProblemLog
 from fedner.corpus.readers import READERS
@@ -114,11 +115,15 @@ def open_corpus(
     log = ProblemLog() if log is None else log
     if (place := archives.place_of(path)) is not None:
         return _open_archive(place, format, options, log)
+    log.encoding = None if options.encoding is None else checked_encoding(options.encoding)
     recognition = recognise(path, format, options)
     reader = READERS[recognition.format]
+    _check_patient_column(reader, options)
     documents = reader.stream(path, log, options)
     if not reader.has_unique_ids:
         documents = _with_unique_ids(documents, log)
+    if options.patients is not None:
+        documents = with_patients(documents, options.patients, log)
     if options.labels is not None:
         documents = _with_labels(documents, frozenset(options.labels), log)
     return recognition, documents, log
@@ -142,11 +147,13 @@ def _open_archive(
     except BaseException:
         unpacked.close()
         raise
-    log.renamed = (str(unpacked.folder), f"{place.archive}{archives.MARK}")
+    shown = f"{place.archive}{archives.MARK}"
+    log.renamed = (str(unpacked.folder), shown)
     for problem in unpacked.problems.problems:
         log.report(problem)
     inner = root.relative_to(unpacked.folder).as_posix()
-    recognition = replace(recognition, why=f"{recognition.why} (in the archive, at {inner})")
+    why = recognition.why.replace(str(unpacked.folder), shown)
+    recognition = replace(recognition, why=f"{why} (in the archive, at {inner})")
     return recognition, archive_corpora.from_archive(documents, unpacked, root), log
 
 
@@ -194,6 +201,17 @@ def _reader_named(format: str) -> Reader:
     near = difflib.get_close_matches(format.lower(), READERS, 1, 0.5)
     hint = f'Did you mean "{near[0]}"?' if near else f"Choose one of {known}."
     raise FednerError(f'format: found "{format}"; expected one of {known}', hint)
+
+
+def _check_patient_column(reader: Reader, options: ReadOptions) -> None:
+    """Refuse a column of patients where the format has no columns."""
+    column = options.patient_column
+    if column is not None and reader.patient_column is None:
+        raise FednerError(
+            f'patients: the column "{column}", but {reader.name} ({reader.description}) has no '
+            "columns",
+            "Give a table of documents and patients, or a pattern of the file names.",
+        )
 
 
 def _with_unique_ids(documents: Iterator[Document], log: ProblemLog) -> Iterator[Document]:
