@@ -39,7 +39,9 @@ def owners(documents: tuple[Document, ...]) -> dict[str, str | None]:
 
 @pytest.mark.parametrize("to", WRITERS)
 @given(corpora(), st.sampled_from(["sentence", "document"]), st.integers(0, 99))
-@settings(max_examples=25, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(
+    max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
 def test_identity_survives_split_write_read(
     tmp_path_factory: pytest.TempPathFactory, to: str, corpus: Corpus, by: str, seed: int
 ) -> None:

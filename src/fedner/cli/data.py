@@ -105,22 +105,24 @@ def inspect(
     """Show what is in PATH, what is wrong with it, and what training would see. Always finishes."""
     from fedner.cli import inputs, inspection_view
     from fedner.cli.output import show_json
-    from fedner.corpus.inspection import inspect as inspect_corpus
+    from fedner.corpus import inspection
 
-    found = inspect_corpus(
-        path,
-        format,
-        options=inputs.options(
-            scheme,
-            columns,
-            encoding=encoding,
-            patients=patients,
-            patient_column=patient_column,
-            patient_pattern=patient_pattern,
-        ),
-        sentences=inputs.sentence_policy(sentences),
-        flatten=flatten,
-        num_examples=examples,
+    options = inputs.options(
+        scheme,
+        columns,
+        encoding=encoding,
+        patients=patients,
+        patient_column=patient_column,
+        patient_pattern=patient_pattern,
+    )
+    policy = inputs.sentence_policy(sentences)
+    if format == "auto" and (
+        several := inspection.inspect_all(path, options=options, sentences=policy, flatten=flatten)
+    ):
+        inspection_view.show_several(path, several, as_json=json)
+        return
+    found = inspection.inspect(
+        path, format, options=options, sentences=policy, flatten=flatten, num_examples=examples
     )
     if json:
         show_json({"path": str(path), **found.as_dict()})

@@ -8,7 +8,7 @@ splits and units of differential privacy go by it.
 import csv
 import difflib
 import re
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal, NamedTuple
@@ -22,6 +22,7 @@ GROUP = "patient"
 """The named group of a pattern: `(?P<patient>...)`."""
 
 _IDS_COMPARED = 2_000  # how many ids a wrong one is compared with, to say what was meant
+_ROWS_COMPARED = 50
 _DOCUMENT, _PATIENT = "document", "patient"
 
 
@@ -121,26 +122,29 @@ def read_table(path: Path, log: ProblemLog) -> dict[str, Entry]:
     return table
 
 
-def report_unknown(
-    table: dict[str, Entry], path: Path, used: Collection[str], ids: Iterable[str], log: ProblemLog
-) -> None:
-    """Report the rows of a table whose documents no input has."""
-    unknown = [(document, entry) for document, entry in table.items() if document not in used]
-    names = list(ids) if unknown else []
-    for document, entry in unknown:
-        near = (
-            difflib.get_close_matches(document, names[:_IDS_COMPARED], 1)
-            if len(unknown) < 50
-            else []
-        )
-        remedy = f'Did you mean "{near[0]}"?' if near else "Remove the row, or fix the name."
-        found = f'the document "{document}"'
-        log.report(
+def unknown_rows(
+    table: dict[str, Entry], path: Path, used: Collection[str], ids: Sequence[str]
+) -> list[Problem]:
+    """Return the rows of a table whose documents the corpus does not have, as problems.
+
+    Args:
+        table: What the table says.
+        path: Its file.
+        used: Its documents that the corpus has.
+        ids: Some ids of the corpus, to say which was meant.
+    """
+    rows = [(document, entry) for document, entry in table.items() if document not in used]
+    problems = []
+    for document, entry in rows:
+        near = difflib.get_close_matches(document, ids, 1) if len(rows) < _ROWS_COMPARED else []
+        hint = f'Did you mean "{near[0]}"?' if near else "Remove the row, or fix the name."
+        problems.append(
             Problem(
-                "unknown document", str(path), entry.line, found, "the id or file of a document "
-                "of the corpus", remedy, kept=True,
+                "unknown document", str(path), entry.line, f'the document "{document}"',
+                "the id or the file of a document of the corpus", hint, kept=True,
             )
         )  # fmt: skip
+    return problems
 
 
 def _by_table(
@@ -163,22 +167,11 @@ def _by_table(
             expected = f'"{document.patient}", as the corpus itself has it'
             _report(log, path, entry.line, "two patients", found, expected, kept=True)
         yield replace(document, patient=entry.patient)
-    if not is_shared:
-        report_unknown(table, path, used, ids, log)
-
-
-def check_shared_table(path: Path, documents: Iterable[Document]) -> None:
-    """Refuse a table that names documents which none of several inputs has.
-
-    Raises:
-        FednerError: All such rows, with their lines.
-    """
-    log = ProblemLog()
-    table = read_table(path, ProblemLog())
-    held = list(documents)
-    used = {name for document in held for name in _names_of(document) if name in table}
-    report_unknown(table, path, used, [document.id for document in held], log)
-    log.raise_if_any(str(path))
+    if is_shared:
+        log.unknown_rows.extend(unknown_rows(table, path, used, ()))
+        return
+    for problem in unknown_rows(table, path, used, ids):
+        log.report(problem)
 
 
 def _by_pattern(

@@ -80,6 +80,8 @@ class ProblemLog:
             document id. Inspection counts them among the mentions.
         remarks: Harmless things worth saying (a byte-order mark, Windows line ends), counted.
         changes: What stands in the documents otherwise than in the files, in words, counted.
+        unknown_rows: Rows of a table of patients that serves several inputs, whose documents this
+            one does not have; whoever reads the others knows whether they have them.
         encoding: The encoding of text files that the user gave, or None for UTF-8.
         document_markers: How many lines of each source only mark a document (`-DOCSTART-`); many
             published counts take them for sentences.
@@ -94,6 +96,7 @@ class ProblemLog:
     skipped_mentions: list[tuple[str, str, tuple[Fragment, ...]]] = field(default_factory=list)
     remarks: Counter[str] = field(default_factory=Counter)
     changes: Counter[str] = field(default_factory=Counter)
+    unknown_rows: list[Problem] = field(default_factory=list)
     encoding: str | None = None
     document_markers: Counter[str] = field(default_factory=Counter)
     renamed: tuple[str, str] | None = None

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from fedner.corpus import archive_corpora, archives
+from fedner.corpus import archive_corpora, archives, folder_corpora
 from fedner.corpus.document import Corpus, Document, labels_of
 from fedner.corpus.files import checked_encoding, files_in, head, stem
 from fedner.corpus.patients import with_patients
@@ -118,6 +118,8 @@ def open_corpus(
     log.encoding = None if options.encoding is None else checked_encoding(options.encoding)
     recognition = recognise(path, format, options)
     reader = READERS[recognition.format]
+    if format == AUTO:
+        _remark_others(path, recognition.format, log)
     _check_patient_column(reader, options)
     documents = reader.stream(path, log, options)
     if not reader.has_unique_ids:
@@ -201,6 +203,14 @@ def _reader_named(format: str) -> Reader:
     near = difflib.get_close_matches(format.lower(), READERS, 1, 0.5)
     hint = f'Did you mean "{near[0]}"?' if near else f"Choose one of {known}."
     raise FednerError(f'format: found "{format}"; expected one of {known}', hint)
+
+
+def _remark_others(path: Path, format: str, log: ProblemLog) -> None:
+    """Say which corpora of other formats stand in a folder and are left out."""
+    for each in folder_corpora.corpora_in(path) if path.is_dir() else ():
+        if each.format != format:
+            inner = each.path.relative_to(path).as_posix()
+            log.remark(f"left out: {each.format} in {'this folder' if inner == '.' else inner}")
 
 
 def _check_patient_column(reader: Reader, options: ReadOptions) -> None:

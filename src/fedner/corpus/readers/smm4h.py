@@ -131,7 +131,7 @@ def _rows(file: Path, log: ProblemLog, column: str | None) -> Iterator[tuple[int
         surplus = [
             cell
             for place, cell in enumerate(columns)
-            if place >= len(HEADER) and place != owner and cell.strip()
+            if place >= len(HEADER) and cell.strip() and not any(names[place : place + 1])
         ]
         if len(columns) < NUM_NEEDED or surplus:
             found = f"{len(columns)} columns" + (f", one with {surplus[0]!r}" if surplus else "")
