@@ -9,6 +9,7 @@ from pathlib import Path
 from fedner.corpus import archive_corpora, archives, folder_corpora
 from fedner.corpus.document import Corpus, Document, labels_of
 from fedner.corpus.files import checked_encoding, files_in, head, stem
+from fedner.corpus.foreign import foreign_files, not_a_corpus
 from fedner.corpus.patients import with_patients
 from fedner.corpus.prepare import SentenceChoice
 from fedner.corpus.problems import Problem, ProblemLog
@@ -181,7 +182,8 @@ def recognise(
     for reader in READERS.values():
         if (why := reader.recognise(path)) is not None:
             return _described(reader, path, why, options)
-    if path.is_file() and not (head(path) or "").strip():
+    is_blank = path.is_file() and not (head(path) or "").strip()
+    if is_blank and not_a_corpus(path) is None:
         # Nothing can be seen in it; the reader that its name suggests tells what is wrong.
         reader = READERS["jsonl" if Path(stem(path)).suffix == ".jsonl" else "columns"]
         return _described(reader, path, "by its name: no text can be read in it", options)
@@ -283,14 +285,20 @@ def _nearest_path(path: Path) -> str:
 
 
 def _not_recognised(path: Path) -> tuple[str, str]:
-    """Return message and hint: what was looked for, and what is there."""
-    looked_for = "; ".join(f"{name} ({row.description})" for name, row in READERS.items())
-    message = f"{path}: no known format; found {_contents(path)}; looked for {looked_for}"
+    """Return message and hint: what is there, and what it may be instead."""
+    if path.is_file() and (what := not_a_corpus(path)) is not None:
+        return f"{path}: {what.name}, and no corpus of a known format", what.hint
+    message = f"{path}: no known format; found {_contents(path)}"
+    if packed := folder_corpora.archives_in(path):
+        return message, f"Name one of the archives in it, for example {packed[0]}."
+    if counted := foreign_files(path):
+        return message, max(counted, key=lambda what: counted[what]).hint
     for folder in _folders_in(path)[:_MAX_FOLDERS_TRIED]:
         for reader in READERS.values():
             if (why := reader.recognise(folder)) is not None:
                 return message, f"{folder} looks like {reader.name} ({why}): name that."
-    return message, "Name the format with --format, or the folder or file that holds the corpus."
+    known = ", ".join(READERS)
+    return message, f"Name the folder or file that holds the corpus; --format knows {known}."
 
 
 def _folders_in(path: Path) -> list[Path]:
@@ -310,6 +318,7 @@ def _contents(path: Path) -> str:
         return f'a file that begins "{first[:60]}"' if first else "a file without readable text"
     suffixes = Counter(file.suffix or "(no suffix)" for file in files_in(path))
     parts = [f"{count} {suffix}" for suffix, count in suffixes.most_common(6)]
+    parts += [f"{what.name}, {count} times" for what, count in foreign_files(path).items()]
     num_folders = len(_folders_in(path))
     if num_folders:
         parts.append(f"{num_folders} folder{'s' if num_folders > 1 else ''}")
