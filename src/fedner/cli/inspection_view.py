@@ -122,7 +122,8 @@ def show_several(path: Path, found: dict[Shelved, Inspection], *, as_json: bool)
 
 def corpus_name(path: Path, corpus: Shelved) -> str:
     """Return how a corpus is called within its folder."""
-    return corpus.path.relative_to(path).as_posix()
+    name = corpus.path.relative_to(path).as_posix()
+    return "this folder" if name == "." else name
 
 
 def _show_problems(found: Inspection, *, lenient: bool) -> None:
