@@ -5,14 +5,12 @@ Run it alone with `python -m benchmarks.reading [--megabytes N] [--gigabytes G]`
 
 import argparse
 import random
-import resource
-import subprocess
-import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+from benchmarks._memory import in_fresh_process, peak_megabytes
 from fedner.corpus.inspection import inspect
 from fedner.corpus.problems import ProblemLog
 from fedner.corpus.readers import READERS, ReadOptions
@@ -91,10 +89,9 @@ def peak_memory(folder: Path, gigabytes: float) -> Row:
     """Measure the peak resident memory of a process that inspects a file of `gigabytes`."""
     path = folder / "large.txt"
     write_file(path, _two_columns, int(gigabytes * 1e9))
-    command = [sys.executable, "-m", "benchmarks.reading", "--inspect", str(path)]
-    done = subprocess.run(command, check=True, capture_output=True, text=True)
+    peak = in_fresh_process("benchmarks.reading", "--inspect", str(path))
     path.unlink()
-    return f"peak memory of inspecting {gigabytes:g} GB", float(done.stdout.split()[-1]), "MB"
+    return f"peak memory of inspecting {gigabytes:g} GB", peak, "MB"
 
 
 def run(megabytes: float = MEGABYTES, gigabytes: float = GIGABYTES) -> list[Row]:
@@ -118,8 +115,7 @@ def _command_line() -> None:
     arguments = parser.parse_args()
     if arguments.inspect:
         inspect(arguments.inspect)
-        kilobytes = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-        print(kilobytes * 1024 / 1e6)
+        print(peak_megabytes())
         return
     for name, value, unit in run(arguments.megabytes, arguments.gigabytes):
         print(f"{name:36} {value:10,.1f} {unit}")

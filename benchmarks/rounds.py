@@ -9,7 +9,8 @@
    engines beside a bare loop and two bare forked processes with pipes, each in a process of its
    own: steady rounds per second, seconds of the whole run with start-up, memory at the last round
    (proportional set size, so that shared pages count once).
-3. Seconds per round and memory of the server's process from 3 to 1,000 platforms, states spilled.
+3. Seconds per round and memory of the server's process from 3 to 1,000 platforms, states spilled;
+   each number of platforms in a process of its own.
 """
 
 import json
@@ -28,6 +29,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from benchmarks._memory import in_fresh_process
 from fedner.corpus.prepare import prepare
 from fedner.corpus.synthetic import PLATFORMS, generate
 from fedner.engines.in_process import InProcess
@@ -390,26 +392,31 @@ def tiny_platform(name: str) -> Platform:
 def scale_rows(counts: Sequence[int] = (3, 10, 30, 100, 300, 1000)) -> list[Row]:
     rows: list[Row] = []
     for count in counts:
-        algorithm = fedner()
-        names = small_names(count)
-        weights = {n: t.detach().clone() for n, t in _shared_learner().weights().items()}
-        shared = tiny_platform("0000").partition.shared_state(weights)
-        engine = InProcess(tiny_platform, names, algorithm.local, max_live=1)
-        seconds: list[float] = []
-        settings = RunSettings("bench", 3, 4 * count, dict.fromkeys(names, EXAMPLES))
-        run(
-            algorithm,
-            engine,
-            shared,
-            settings,
-            SEED,
-            on_round=lambda record, kept=seconds: kept.append(record.seconds),  # type: ignore[misc]
-        )
-        rows.append((f"{count} platforms: a round", 1e3 * min(seconds), "ms"))
-        rows.append((f"{count} platforms: a round, for each", 1e3 * min(seconds) / count, "ms"))
-        rows.append((f"{count} platforms: memory of the server's process", _pss("self"), "MB"))
-        engine.close()
+        told = in_fresh_process("benchmarks.rounds", "--server", str(count))
+        seconds, memory = told["seconds"], told["memory"]
+        rows.append((f"{count} platforms: a round", 1e3 * seconds, "ms"))
+        rows.append((f"{count} platforms: a round, for each", 1e3 * seconds / count, "ms"))
+        rows.append((f"{count} platforms: memory of the server's process", memory, "MB"))
     return rows
+
+
+def _serve(count: int) -> None:
+    """Take three rounds with so many platforms in this process, and print what it came to."""
+    torch.set_num_threads(1)
+    algorithm = fedner()
+    names = small_names(count)
+    weights = {n: t.detach().clone() for n, t in _shared_learner().weights().items()}
+    shared = tiny_platform("0000").partition.shared_state(weights)
+    engine = InProcess(tiny_platform, names, algorithm.local, max_live=1)
+    seconds: list[float] = []
+    settings = RunSettings("bench", 3, 4 * count, dict.fromkeys(names, EXAMPLES))
+
+    def keep(record: RoundRecord) -> None:
+        seconds.append(record.seconds)
+
+    run(algorithm, engine, shared, settings, SEED, on_round=keep)
+    print(json.dumps({"seconds": min(seconds), "memory": _pss("self")}))
+    engine.close()
 
 
 def main() -> list[Row]:
@@ -425,6 +432,8 @@ def main() -> list[Row]:
 if __name__ == "__main__":
     if sys.argv[1:2] == ["--only"]:
         _contend(sys.argv[2])
+    elif sys.argv[1:2] == ["--server"]:
+        _serve(int(sys.argv[2]))
     else:
         for label, value, unit in main():
             print(f"{label:<72} {value:>12,.3f} {unit}", flush=True)

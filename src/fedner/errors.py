@@ -2,9 +2,13 @@
 
 from typing import Any
 
+from fedner.visible import visible
+
 
 class FednerError(Exception):
     """Something that the user can put right.
+
+    Control characters of what was found are replaced by visible ones: errors end on a terminal.
 
     Attributes:
         message: What is wrong, naming the thing and the value that was found.
@@ -12,9 +16,9 @@ class FednerError(Exception):
     """
 
     def __init__(self, message: str, hint: str = "") -> None:
-        super().__init__(message)
-        self.message = message
-        self.hint = hint
+        self.message = visible(message)
+        self.hint = visible(hint)
+        super().__init__(self.message)
 
     def __str__(self) -> str:
         return f"{self.message}\n{self.hint}" if self.hint else self.message

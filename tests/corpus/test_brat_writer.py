@@ -38,7 +38,7 @@ def test_what_is_written_comes_back(
             write_brat(folder, corpus)
         assert not folder.exists()
         return
-    losses = write_brat(folder, corpus)
+    losses = write_brat(folder, corpus).losses
     log = ProblemLog()
     if bare(corpus):
         found = read(folder, log=log)
@@ -70,7 +70,7 @@ def test_discontinuous_mentions_and_line_breaks(tmp_path: Path) -> None:
 )  # fmt: skip
 def test_an_id_that_no_file_can_have_is_replaced_and_counted(tmp_path: Path, identity: str) -> None:
     documents = (Document(identity, "one"), Document("document-000001", "two"))
-    losses = write_brat(tmp_path / "out", Corpus("c", (), documents))
+    losses = write_brat(tmp_path / "out", Corpus("c", (), documents)).losses
     assert losses == {brat.LOST_IDS: 1}
     found = read(tmp_path / "out")
     assert {document.text for document in found} == {"one", "two"}
@@ -79,7 +79,7 @@ def test_an_id_that_no_file_can_have_is_replaced_and_counted(tmp_path: Path, ide
 
 def test_ids_that_differ_in_case_alone_get_files_of_their_own(tmp_path: Path) -> None:
     documents = (Document("A", "one"), Document("a", "two"))
-    assert write_brat(tmp_path / "out", Corpus("c", (), documents)) == {brat.LOST_IDS: 1}
+    assert write_brat(tmp_path / "out", Corpus("c", (), documents)).losses == {brat.LOST_IDS: 1}
     assert len(read(tmp_path / "out")) == 2
 
 
@@ -100,7 +100,7 @@ def test_half_a_surrogate_pair_is_refused(tmp_path: Path) -> None:
 def test_a_folder_in_use_is_left_alone(tmp_path: Path) -> None:
     corpus = Corpus("c", (), (Document("1", "x", segments=(Segment(0, 1),)),))
     (tmp_path / "mine").mkdir()
-    assert WRITERS["brat"].write(tmp_path / "mine", corpus, WriteOptions())  # empty: taken
+    assert WRITERS["brat"].write(tmp_path / "mine", corpus, WriteOptions()).losses  # empty: taken
     kept = sorted(path.name for path in (tmp_path / "mine").iterdir())
     assert kept == ["1.ann", "1.txt", "annotation.conf"]
     with pytest.raises(FednerError, match="a folder with files in it"):

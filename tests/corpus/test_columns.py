@@ -20,12 +20,11 @@ from fedner.corpus.readers.reader import ReadOptions
 from fedner.corpus.reading import open_corpus
 from fedner.corpus.schemes import decode, encode
 from fedner.corpus.sentence import Entity, Sentence
-from fedner.corpus.writers import WRITERS, WriteOptions
+from fedner.corpus.writers import WRITERS, WriteOptions, Written
 from fedner.corpus.writers.columns import (
     LOST_EMPTY,
     LOST_IDS,
     LOST_LABELS,
-    LOST_PATIENTS,
     LOST_TEXT,
     write_columns,
 )
@@ -203,11 +202,11 @@ def test_markers_without_blank_lines_or_columns(tmp_path: Path) -> None:
 
 
 def test_sentences_before_the_first_marker_and_empty_documents(tmp_path: Path) -> None:
-    documents, log = read(tmp_path, "a\tO\n\n-DOCSTART-\tO\n\n-DOCSTART-\tO\n\nb\tO\n")
+    documents, log = read(tmp_path, "a\tO\n\nx\tO\n\n-DOCSTART-\tO\n\n-DOCSTART-\tO\n\nb\tO\n")
     assert [(document.id, document.text) for document in documents] == [
-        ("a.txt#1", "a"),
-        ("a.txt#3", ""),
-        ("a.txt#5", "b"),
+        ("a.txt#1", "a\nx"),
+        ("a.txt#5", ""),
+        ("a.txt#7", "b"),
     ]
     assert log.document_markers["a.txt"] == 2
 
@@ -238,7 +237,7 @@ def test_an_empty_token_keeps_its_place(tmp_path: Path) -> None:
     documents, log = read(tmp_path, "a\tB-X\n\tI-X\nc\tO\n")
     assert mentions(documents[0]) == [("a \ufffd", "X")]
     assert log.total == 0
-    assert log.remarks == {columns.REMARK_EMPTY_TOKEN: 1}
+    assert log.changes == {columns.CHANGE_EMPTY_TOKEN: 1}
 
 
 def test_unknown_tags_count_as_outside(tmp_path: Path) -> None:
@@ -463,18 +462,19 @@ def test_a_corpus_of_columns_comes_back_with_its_documents(tmp_path: Path) -> No
     path = tmp_path / "a.conll"
     path.write_text("-DOCSTART- O\n\na O\nb B-X\n\nc B-X\n\n-DOCSTART- O\n\nd B-Y\n\n")
     corpus = reading.read(path)
-    losses = WRITERS["columns"].write(tmp_path / "b.conll", corpus, WriteOptions())
-    assert losses == {LOST_IDS: 2}
+    written = WRITERS["columns"].write(tmp_path / "b.conll", corpus, WriteOptions())
+    assert written == Written(documents=2, mentions=3, losses={})
     back = reading.read(tmp_path / "b.conll")
-    assert [(each.text, each.spans, each.segments) for each in back] == [
-        (each.text, each.spans, each.segments) for each in corpus
+    assert [(each.id, each.text, each.spans, each.segments) for each in back] == [
+        (each.id, each.text, each.spans, each.segments) for each in corpus
     ]
 
 
 def test_without_need_no_marker_is_written(tmp_path: Path) -> None:
     path = tmp_path / "a.conll"
     path.write_text("a O\nb B-X\n\nc B-X\n\n")
-    WRITERS["columns"].write(tmp_path / "b.conll", reading.read(path), WriteOptions())
+    written = WRITERS["columns"].write(tmp_path / "b.conll", reading.read(path), WriteOptions())
+    assert written.losses == {LOST_IDS: 2}
     assert "-DOCSTART-" not in (tmp_path / "b.conll").read_text()
     assert [each.text for each in reading.read(tmp_path / "b.conll")] == ["a b", "c"]
 
@@ -487,10 +487,13 @@ def test_what_columns_have_no_place_for_is_counted(tmp_path: Path) -> None:
     )
     corpus = Corpus("notes", ("ADE", "Drug"), documents)
     path = tmp_path / "a.conll"
-    losses = WRITERS["columns"].write(path, corpus, WriteOptions())
-    expected = {LOST_IDS: 3, LOST_PATIENTS: 1, LOST_TEXT: 1, LOST_EMPTY: 1, LOST_LABELS: 1}
-    assert losses == expected
-    assert [document.text for document in reading.read(path)] == ["A rash .", "fine day"]
+    written = WRITERS["columns"].write(path, corpus, WriteOptions())
+    assert written == Written(2, 1, {LOST_TEXT: 1, LOST_EMPTY: 1, LOST_LABELS: 1})
+    back = reading.read(path)
+    assert [(each.id, each.patient, each.text) for each in back] == [
+        ("one", "p", "A rash ."),
+        ("two", None, "fine day"),
+    ]
 
 
 # The real corpora, counted by their README (which takes document markers for sentences).

@@ -90,8 +90,11 @@ def test_utf16_is_refused_with_a_remedy_but_recognised(tmp_path: Path, encoding:
     log = ProblemLog()
     assert list(files.lines(path, log)) == []
     assert problems(log) == [("not UTF-8", None, False)]
-    assert f"iconv -f {encoding.upper()}" in log.problems[0].remedy
+    assert f"--encoding {encoding}" in log.problems[0].remedy
     assert files.head(path) == "tok\tO\n"
+    log = ProblemLog(encoding=encoding)
+    assert list(files.lines(path, log)) == [(1, "tok\tO")]
+    assert log.total == 0
 
 
 def test_bad_bytes_are_named_by_line_and_keep_one_byte_offsets(tmp_path: Path) -> None:

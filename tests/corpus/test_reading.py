@@ -105,7 +105,7 @@ def test_nothing_recognised_says_what_was_looked_for_and_found(tmp_path: Path) -
     inner.mkdir()
     with pytest.raises(FednerError, match=r"found a folder with 1 \.md, 1 folder") as caught:
         read(tmp_path)
-    assert all(name in caught.value.message for name in READERS)
+    assert all(name in caught.value.hint for name in READERS)
     assert "--format" in caught.value.hint
     (inner / "a.txt").write_text(BIO)
     with pytest.raises(FednerError) as caught:

@@ -8,6 +8,9 @@ from pathlib import Path
 import pytest
 
 import fedner.corpus
+from fedner.corpus.files import CHANGE_UNDECODED
+from fedner.errors import FednerError
+from fedner.privacy.sampling import units_of
 from fedner.runs.annotated_types import left_out_words
 from fedner.runs.checks import checked
 from fedner.runs.file_words import KEYS
@@ -194,3 +197,62 @@ def test_the_troubles_of_all_platforms_are_told_together(
         "platforms[0]",
         "platforms[2]",
     ]
+
+
+def test_patients_of_a_table_decide_splits_and_units(tmp_path: Path) -> None:
+    for number in range(12):
+        (tmp_path / f"n{number}.txt").write_text("Aspirin helped.\nNo rash.\n")
+        (tmp_path / f"n{number}.ann").write_text("T1\tDrug 0 7\tAspirin\n")
+    table = tmp_path / "patients.csv"
+    rows = [f"n{number},p{number % 4}\n" for number in range(12)]
+    table.write_text("document,patient\n" + "".join(rows))
+
+    def read(**more: object) -> PlatformData:
+        platform = {"name": "a", "data": str(tmp_path), "split": {"by": "patient"}, **more}
+        tables = {"training": {"rounds": 1}, "platforms": [platform]}
+        return load_platform(checked(tables, tmp_path).platforms[0], seed=1)
+
+    data = read(patients={"file": "patients.csv"})
+    assert len(units_of(data.sentences, "patient")) == 4
+    assert len(units_of(data.sentences, "document")) == 12
+    assert not {s.patient for s in data.train_sentences} & {s.patient for s in data.test_sentences}
+    assert not any("test part" in remark for remark in data.remarks)
+    by_sentence = read(patients={"pattern": r"^n\d*(?P<patient>\d)"}, split={"by": "sentence"})
+    both = "patients with sentences in the training and in the test part"
+    assert by_sentence.remarks[both] >= 1, "what leaks is said"
+    table.write_text("".join(rows[:-2]))
+    with pytest.raises(FednerError, match=r"2 documents: n10, n11") as caught:
+        read(patients={"file": "patients.csv"})
+    assert "--patients" in caught.value.hint
+
+
+def test_a_table_of_patients_for_training_and_test_file(tmp_path: Path) -> None:
+    test = tmp_path / "test.tsv"
+    test.write_text("-DOCSTART-\tid=z\tO\n\n" + TEXT)
+    text = "-DOCSTART-\tid=y\tO\n\n" + TEXT
+    table = tmp_path / "p.csv"
+    table.write_text("y,one\nz,two\n")
+    more = {"split": {"test_data": str(test)}, "patients": {"file": "p.csv"}}
+    data = load(tmp_path, text, **more)
+    assert [sentence.patient for sentence in data.sentences] == ["one"] * 2 + ["two"] * 2
+    table.write_text("y,one\nz,two\nw,two\n")
+    with pytest.raises(FednerError, match=r'p.csv:3: unknown document: found the document "w"'):
+        load(tmp_path, text, **more)
+    assert load(tmp_path, text, **more, lenient=True).remarks["problem: unknown document"] == 1
+
+
+def test_an_encoding_and_what_is_not_text_in_it(tmp_path: Path) -> None:
+    path = tmp_path / "train.tsv"
+    path.write_bytes((TEXT * 9 + "fièvre\tB-Effect\n\n").encode("latin-1"))
+
+    def read(**more: object) -> PlatformData:
+        tables = {
+            "training": {"rounds": 1},
+            "platforms": [{"name": "a", "data": str(path), **more}],
+        }
+        return load_platform(checked(tables, tmp_path).platforms[0], seed=1)
+
+    assert read(encoding="latin-1").sentences[-1].tokens == ("fièvre",)
+    assert read(lenient=True).facts()["remarks"][CHANGE_UNDECODED] == 1
+    with pytest.raises(FednerError, match="--encoding latin-1"):
+        read()

@@ -248,3 +248,16 @@ def test_a_table_that_does_not_fit_a_dataclass_is_told_key_by_key() -> None:
     assert made is None
     assert {problem.key for problem in problems} == {"algorithm.step", "algorithm.inner.rate"}
     assert any("'steps'" in problem.remedy for problem in problems)
+
+
+def test_patients_come_from_exactly_one_place() -> None:
+    def tables(patients: dict[str, object]) -> dict[str, object]:
+        platform = {"name": "a", "data": "notes", "patients": patients}
+        return {"training": {"rounds": 1}, "platforms": [platform]}
+
+    found = resolved(parse(tables({"file": "p.csv"})), Path("/data")).platforms[0].patients
+    assert found is not None
+    assert found.file == "/data/p.csv"
+    for wrong in ({}, {"file": "p.csv", "pattern": "x"}):
+        with pytest.raises(SettingsError, match="exactly one of file, column and pattern"):
+            parse(tables(wrong))

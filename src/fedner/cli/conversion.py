@@ -25,14 +25,14 @@ def convert(
     if not writer.makes_folder:  # a folder writer looks for itself: it never mixes files
         ready_to_write(target, overwrite=overwrite)
     chosen = sentence_policy(sentences) or loaded.sentences
-    losses = writer.write(target, loaded.corpus, WriteOptions(scheme, chosen, flatten))
+    written = writer.write(target, loaded.corpus, WriteOptions(scheme, chosen, flatten))
     return {
         "format": loaded.format,
         "written": str(target),
         "to": to,
-        "documents": len(loaded.corpus),
-        "mentions": sum(len(document.spans) for document in loaded.corpus),
-        "losses": losses,
+        "documents": written.documents,
+        "mentions": written.mentions,
+        "losses": {**loaded.changes, **written.losses},
         "remarks": loaded.remarks,
     }
 

@@ -55,6 +55,28 @@ FlattenOption = Annotated[
         "their first fragment; or contiguous ones only.",
     ),
 ]
+EncodingOption = Annotated[
+    str | None,
+    typer.Option("--encoding", help="The encoding of text files, e.g. latin-1; UTF-8 by default."),
+]
+PatientsOption = Annotated[
+    Path | None,
+    typer.Option("--patients", help="A table (.csv, .tsv) with the columns document,patient."),
+]
+PatientColumnOption = Annotated[
+    str | None,
+    typer.Option(
+        "--patient-column",
+        help="The column, key or infon that holds the patient; a number in token columns.",
+    ),
+]
+PatientPatternOption = Annotated[
+    str | None,
+    typer.Option(
+        "--patient-pattern",
+        help="The patient in the file's name: a regular expression with (?P<patient>...).",
+    ),
+]
 ByOption = Annotated[CliUnit, typer.Option("--by", help="What stays together.")]
 OverwriteOption = Annotated[
     bool, typer.Option("--overwrite", help="Replace files that are already there.")
@@ -71,6 +93,10 @@ def inspect(
     columns: ColumnsOption = None,
     sentences: SentencesOption = None,
     flatten: FlattenOption = "longest",
+    encoding: EncodingOption = None,
+    patients: PatientsOption = None,
+    patient_column: PatientColumnOption = None,
+    patient_pattern: PatientPatternOption = None,
     examples: Annotated[
         int, typer.Option("--examples", help="How many example sentences to show.")
     ] = 3,
@@ -79,15 +105,24 @@ def inspect(
     """Show what is in PATH, what is wrong with it, and what training would see. Always finishes."""
     from fedner.cli import inputs, inspection_view
     from fedner.cli.output import show_json
-    from fedner.corpus.inspection import inspect as inspect_corpus
+    from fedner.corpus import inspection
 
-    found = inspect_corpus(
-        path,
-        format,
-        options=inputs.options(scheme, columns),
-        sentences=inputs.sentence_policy(sentences),
-        flatten=flatten,
-        num_examples=examples,
+    options = inputs.options(
+        scheme,
+        columns,
+        encoding=encoding,
+        patients=patients,
+        patient_column=patient_column,
+        patient_pattern=patient_pattern,
+    )
+    policy = inputs.sentence_policy(sentences)
+    if format == "auto" and (
+        several := inspection.inspect_all(path, options=options, sentences=policy, flatten=flatten)
+    ):
+        inspection_view.show_several(path, several, as_json=json)
+        return
+    found = inspection.inspect(
+        path, format, options=options, sentences=policy, flatten=flatten, num_examples=examples
     )
     if json:
         show_json({"path": str(path), **found.as_dict()})
@@ -111,6 +146,10 @@ def convert(
     columns: ColumnsOption = None,
     sentences: SentencesOption = None,
     flatten: FlattenOption = "longest",
+    encoding: EncodingOption = None,
+    patients: PatientsOption = None,
+    patient_column: PatientColumnOption = None,
+    patient_pattern: PatientPatternOption = None,
     to_scheme: Annotated[str, typer.Option("--to-scheme", help="The tag scheme to write.")] = "BIO",
     overwrite: OverwriteOption = False,
     json: JsonOption = False,
@@ -120,7 +159,19 @@ def convert(
     from fedner.cli.output import show_json
 
     result = conversion.convert(
-        inputs.load(source, format, lenient=lenient, options=inputs.options(scheme, columns)),
+        inputs.load(
+            source,
+            format,
+            lenient=lenient,
+            options=inputs.options(
+                scheme,
+                columns,
+                encoding=encoding,
+                patients=patients,
+                patient_column=patient_column,
+                patient_pattern=patient_pattern,
+            ),
+        ),
         target,
         to,
         scheme=to_scheme,
@@ -147,6 +198,10 @@ def split(
     columns: ColumnsOption = None,
     sentences: SentencesOption = None,
     flatten: FlattenOption = "longest",
+    encoding: EncodingOption = None,
+    patients: PatientsOption = None,
+    patient_column: PatientColumnOption = None,
+    patient_pattern: PatientPatternOption = None,
     overwrite: OverwriteOption = False,
     json: JsonOption = False,
 ) -> None:
@@ -155,7 +210,19 @@ def split(
     from fedner.cli.output import show_json
 
     result = splitting.split(
-        inputs.load(source, format, lenient=lenient, options=inputs.options(scheme, columns)),
+        inputs.load(
+            source,
+            format,
+            lenient=lenient,
+            options=inputs.options(
+                scheme,
+                columns,
+                encoding=encoding,
+                patients=patients,
+                patient_column=patient_column,
+                patient_pattern=patient_pattern,
+            ),
+        ),
         out,
         by=by,
         test=test,
@@ -193,6 +260,12 @@ def platforms(
     seed: SeedOption = 1,
     format: FormatOption = "auto",
     lenient: LenientOption = False,
+    scheme: SchemeOption = None,
+    columns: ColumnsOption = None,
+    encoding: EncodingOption = None,
+    patients: PatientsOption = None,
+    patient_column: PatientColumnOption = None,
+    patient_pattern: PatientPatternOption = None,
     overwrite: OverwriteOption = False,
     json: JsonOption = False,
 ) -> None:
@@ -206,7 +279,19 @@ def platforms(
         from fedner.cli import inputs
 
         result = platforms_view.divided(
-            inputs.load(source, format, lenient=lenient),
+            inputs.load(
+                source,
+                format,
+                lenient=lenient,
+                options=inputs.options(
+                    scheme,
+                    columns,
+                    encoding=encoding,
+                    patients=patients,
+                    patient_column=patient_column,
+                    patient_pattern=patient_pattern,
+                ),
+            ),
             into=into,
             how=how,
             alpha=alpha,

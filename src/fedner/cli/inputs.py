@@ -1,10 +1,11 @@
 """What several commands take: corpora and how they are read, in the words of the command line."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 from fedner.corpus.flatten import FlattenPolicy
+from fedner.corpus.patients import PatientSource
 from fedner.corpus.prepare import SentenceChoice
 from fedner.corpus.readers.reader import ReadOptions
 from fedner.corpus.segment import SentencePolicy
@@ -30,12 +31,14 @@ class Loaded:
         format: The format that it was read as.
         sentences: The sentence policy of that format.
         remarks: Harmless things worth saying, and what lenient reading kept or skipped.
+        changes: What stands in the corpus otherwise than in its files.
     """
 
     corpus: "Corpus"
     format: str
     sentences: SentenceChoice
     remarks: dict[str, int]
+    changes: dict[str, int] = field(default_factory=dict)
 
     def prepared(self, sentences: CliSentences | None, flatten: FlattenPolicy) -> "Prepared":
         """Return the flat sentences that training would see."""
@@ -51,10 +54,29 @@ def sentence_policy(choice: CliSentences | None) -> SentencePolicy | None:
     return None if choice is None else _SENTENCES[choice]
 
 
-def options(scheme: str | None = None, columns: str | None = None) -> ReadOptions:
-    """Return the reading options of `--scheme` and `--columns`."""
-    if columns is None:
-        return ReadOptions(scheme=scheme)
+def options(
+    scheme: str | None = None,
+    columns: str | None = None,
+    *,
+    encoding: str | None = None,
+    patients: Path | None = None,
+    patient_column: str | None = None,
+    patient_pattern: str | None = None,
+) -> ReadOptions:
+    """Return what the options of the command line say about reading."""
+    given = any(each is not None for each in (patients, patient_column, patient_pattern))
+    token, tag = (0, -1) if columns is None else _columns(columns)
+    return ReadOptions(
+        token_column=token,
+        tag_column=tag,
+        scheme=scheme,
+        encoding=encoding,
+        patients=PatientSource(patients, patient_column, patient_pattern) if given else None,
+    )
+
+
+def _columns(columns: str) -> tuple[int, int]:
+    """Return token and tag column of `--columns`."""
     try:
         token, tag = (int(part) for part in columns.split(","))
     except ValueError:
@@ -62,7 +84,7 @@ def options(scheme: str | None = None, columns: str | None = None) -> ReadOption
             f"--columns {columns!r} is not two numbers",
             "Give the token's and the tag's column from 0, e.g. --columns 0,3 or --columns 0,-1.",
         ) from None
-    return ReadOptions(token_column=token, tag_column=tag, scheme=scheme)
+    return token, tag
 
 
 def ready_to_write(path: Path, *, overwrite: bool = False) -> Path:
@@ -89,4 +111,5 @@ def load(
     remarks = dict(log.remarks)
     for kind, count in log.counts.items():
         remarks[f"problem: {kind}"] = count
-    return Loaded(corpus, recognition.format, recognition.sentence_choice, remarks)
+    choice, changes = recognition.sentence_choice, dict(log.changes)
+    return Loaded(corpus, recognition.format, choice, remarks, changes)

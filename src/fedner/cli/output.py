@@ -1,18 +1,39 @@
 """How commands speak: tables and colours to people, JSON to machines, errors with their remedy."""
 
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, Literal
 
-from rich.console import Console
+from rich.console import Console, ConsoleOptions, RenderableType
+from rich.segment import Segment
 from rich.table import Table
 from rich.text import Text
 
 from fedner.errors import FednerError
+from fedner.visible import visible, visible_json
+
+
+class SafeConsole(Console):
+    """A console that shows control characters of texts instead of sending them to the terminal.
+
+    All that is printed is rendered here, tables and live displays included; rich's own colours and
+    cursor movements are added later, or marked as control segments.
+    """
+
+    def render(
+        self, renderable: RenderableType, options: ConsoleOptions | None = None
+    ) -> Iterator[Segment]:
+        """Render as rich does, with every text made visible."""
+        for segment in super().render(renderable, options):
+            if segment.control:
+                yield segment
+            else:
+                yield Segment(visible(segment.text), segment.style)
+
 
 # No markup: what is shown are names, labels and words of users, and "[/b]" may be one of them.
-console = Console(highlight=False, markup=False)
-errors = Console(stderr=True, highlight=False, markup=False)
+console = SafeConsole(highlight=False, markup=False)
+errors = SafeConsole(stderr=True, highlight=False, markup=False)
 
 _COLOURS = ("cyan", "magenta", "green", "yellow", "blue", "red", "bright_cyan", "bright_magenta")
 
@@ -21,7 +42,7 @@ _SHORT_NAME = 14  # characters of names that stay in one piece, whatever else mu
 
 def show_json(value: Any) -> None:
     """Print `value` as JSON on standard output, untouched by colours or line width."""
-    print(json.dumps(value, ensure_ascii=False, indent=2))
+    print(visible_json(json.dumps(value, ensure_ascii=False, indent=2)))
 
 
 def show_error(error: FednerError) -> None:
@@ -54,7 +75,9 @@ def table(title: str, columns: Sequence[str], rows: Iterable[Sequence[object]]) 
 
 
 def _cell(value: object) -> str:
-    return f"{value:,}" if isinstance(value, int) and not isinstance(value, bool) else str(value)
+    if isinstance(value, int) and not isinstance(value, bool):
+        return f"{value:,}"
+    return visible(str(value))  # before widths are counted
 
 
 def colour_of(label: str, labels: Sequence[str]) -> str:

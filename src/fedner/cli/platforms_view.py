@@ -1,9 +1,9 @@
 """`fedner data platforms` and `fedner demo`: the built-in platforms, or one corpus divided."""
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from fedner.cli.inputs import CliUnit, Loaded, ready_to_write
 from fedner.cli.output import console, highlighted, show_place, table
@@ -64,16 +64,30 @@ def divided(
     else:
         shares = divide(sentences, into=into, how=how, seed=seed, alpha=alpha, by=by)
         parts = {f"platform-{number}": part for number, part in enumerate(shares, start=1)}
-    texts = {document.id: document.text for document in loaded.corpus}
+    known = {document.id: document for document in loaded.corpus}
     rows = []
     for name, part in parts.items():
         if out is not None:
-            corpus = Corpus(name, loaded.corpus.labels, as_documents(part, texts))
+            documents = as_documents(part, sentences, known)
+            corpus = Corpus(name, loaded.corpus.labels, documents)
             file = out / f"{_file_name(name)}.jsonl"
             write_jsonl(ready_to_write(file, overwrite=overwrite), corpus)
         rows.append({"platform": name, "labels": list(loaded.corpus.labels), **_statistics(part)})
     title = f"{loaded.corpus.name} among {len(rows)} platforms ({how}, seed {seed})"
-    return {"title": title, "synthetic": False, "platforms": rows, "written": _written(out)}
+    return {
+        "title": title,
+        "synthetic": False,
+        "platforms": rows,
+        "divided_documents": _num_divided(parts.values(), "document"),
+        "divided_patients": _num_divided(parts.values(), "patient"),
+        "written": _written(out),
+    }
+
+
+def _num_divided(parts: Iterable[Sequence[Sentence]], unit: Literal["document", "patient"]) -> int:
+    """Count the documents or patients with sentences on more than one platform."""
+    owners = [{getattr(sentence, unit) for sentence in part} - {None} for part in parts]
+    return sum(count > 1 for count in Counter(each for part in owners for each in part).values())
 
 
 def _file_name(name: str) -> str:
@@ -123,6 +137,13 @@ def show(result: dict[str, Any]) -> None:
     for row in result["platforms"]:
         for example in row.get("examples", ()):
             console.print(_shown(row, example))
+    for what in ("documents", "patients"):
+        if count := result.get(f"divided_{what}"):
+            console.print(
+                f"{count:,} {what} have sentences on several platforms; --by {what[:-1]} keeps "
+                "them together",
+                style="yellow",
+            )
     if result["written"]:
         show_place("written to", result["written"])
 

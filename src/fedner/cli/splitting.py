@@ -12,6 +12,8 @@ from fedner.corpus.sentence import Sentence
 from fedner.corpus.splits import Split, k_folds, leakage
 from fedner.corpus.splits import split as split_once
 
+NUM_NAMED = 3  # ids that are shown of what is in both parts
+
 
 def split(
     loaded: Loaded,
@@ -37,20 +39,26 @@ def split(
     return {
         "by": by,
         "seed": seed,
-        "flattening": dict(prepared.changes.rows()),
+        "flattening": {**loaded.changes, **dict(prepared.changes.rows())},
         "remarks": loaded.remarks,
-        "parts": [_write(loaded, out / name, part, overwrite) for name, part in named.items()],
+        "left_out": len(loaded.corpus) - _num_documents(prepared.sentences),
+        "parts": [
+            _write(loaded, prepared.sentences, out / name, part, overwrite)
+            for name, part in named.items()
+        ],
     }
 
 
-def _write(loaded: Loaded, folder: Path, parts: Split, overwrite: bool) -> dict[str, Any]:
+def _write(
+    loaded: Loaded, whole: Sequence[Sentence], folder: Path, parts: Split, overwrite: bool
+) -> dict[str, Any]:
     from fedner.corpus.document import Corpus
     from fedner.corpus.excerpt import as_documents
     from fedner.corpus.writers.jsonl import write_jsonl
 
-    texts = {document.id: document.text for document in loaded.corpus}
+    known = {document.id: document for document in loaded.corpus}
     for name, chosen in (("train", parts.train), ("test", parts.test)):
-        documents = as_documents(chosen, texts)
+        documents = as_documents(chosen, whole, known)
         corpus = Corpus(f"{loaded.corpus.name} ({name})", loaded.corpus.labels, documents)
         write_jsonl(ready_to_write(folder / f"{name}.jsonl", overwrite=overwrite), corpus)
     return {
@@ -64,9 +72,14 @@ def _write(loaded: Loaded, folder: Path, parts: Split, overwrite: bool) -> dict[
 def _counts(sentences: Sequence[Sentence]) -> dict[str, int]:
     return {
         "sentences": len(sentences),
-        "documents": len({sentence.document for sentence in sentences}),
+        "documents": _num_documents(sentences),
+        "patients": len({sentence.patient for sentence in sentences} - {None}),
         "mentions": sum(len(sentence.entities) for sentence in sentences),
     }
+
+
+def _num_documents(sentences: Sequence[Sentence]) -> int:
+    return len({sentence.document for sentence in sentences})
 
 
 def show(result: dict[str, Any]) -> None:
@@ -76,13 +89,27 @@ def show(result: dict[str, Any]) -> None:
         for name in ("train", "test"):
             counts = part[name]
             rows.append((f"{part['folder']}/{name}.jsonl", *counts.values()))
-    columns = ("file", "sentences", "documents", "mentions")
+    columns = ("file", "sentences", "documents", "patients", "mentions")
     console.print(table(f"Split by {result['by']}, seed {result['seed']}", columns, rows))
     for part in result["parts"]:
-        leak = part["leakage"]
-        console.print(
-            f"{part['folder']}: {leak['texts']:,} texts occur in both parts, in "
-            f"{leak['test_sentences']:,} test sentences ({leak['share_of_test']:.1%})"
-        )
+        _show_leakage(part)
+    if result["left_out"]:
+        console.print(f"{result['left_out']:,} documents without a sentence were left out")
     if result["flattening"]:
-        console.print(table("Flattening", ("what", "count"), result["flattening"].items()))
+        console.print(table("Changed or lost", ("what", "count"), result["flattening"].items()))
+
+
+def _show_leakage(part: dict[str, Any]) -> None:
+    leak = part["leakage"]
+    console.print(
+        f"{part['folder']}: {leak['texts']:,} texts occur in both parts, in "
+        f"{leak['test_sentences']:,} test sentences ({leak['share_of_test']:.1%})"
+    )
+    for what in ("documents", "patients"):
+        if owners := leak[what]:
+            console.print(
+                f"{part['folder']}: {len(owners):,} {what} have sentences in both parts "
+                f"({', '.join(owners[:NUM_NAMED])}{', ...' if len(owners) > NUM_NAMED else ''}); "
+                f"--by {what[:-1]} keeps them together",
+                style="yellow",
+            )

@@ -9,6 +9,7 @@ from fedner.corpus import archives
 from fedner.corpus.document import Document
 from fedner.corpus.files import COMPRESSED_SUFFIXES, files_in
 from fedner.corpus.readers.reader import Reader
+from fedner.corpus.readers.standoff import walk
 from fedner.errors import FednerError
 
 _MAX_SHOWN = 12
@@ -37,6 +38,8 @@ def meant(unpacked: archives.Unpacked, readers: Iterable[Reader]) -> Path:
     found = list(_corpora(path, table))
     if len(found) > 1:
         raise FednerError(*_several(unpacked, found))
+    if not found and (inner := [file for file in walk(path) if archives.is_archive(file)]):
+        raise FednerError(*_nested(unpacked, inner))
     return found[0][0] if found else path
 
 
@@ -52,6 +55,8 @@ def from_archive(
                 source = _source_in(unpacked.folder, root, document.source)
                 known[document.source] = source
             yield document if source == document.source else replace(document, source=source)
+    except FednerError as error:
+        raise in_users_words(error, unpacked) from error
     finally:
         unpacked.close()
 
@@ -107,6 +112,13 @@ def _several(unpacked: archives.Unpacked, found: list[tuple[Path, Reader]]) -> t
     message = f"{archive}: {len(found)} corpora in it: {', '.join(listed[:_MAX_SHOWN])}{more}"
     one, all_of_it = archives.shown(archive, names[0]), archives.shown(archive, whole)
     return message, f"Choose one, for example {one}, or {all_of_it} for all of them together."
+
+
+def _nested(unpacked: archives.Unpacked, inner: list[Path]) -> tuple[str, str]:
+    names = [file.relative_to(unpacked.folder).as_posix() for file in inner]
+    shown = ", ".join(names[:_MAX_SHOWN]) + (", ..." if len(names) > _MAX_SHOWN else "")
+    message = f"{unpacked.place.archive}: no corpus in it, but archives ({shown})"
+    return message, "Archives in archives stay closed: unpack it, and name one of those."
 
 
 def _absent(unpacked: archives.Unpacked, path: Path) -> tuple[str, str]:

@@ -27,6 +27,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import BinaryIO, NamedTuple, cast
 
+from fedner.corpus.foreign import foreign_file
 from fedner.corpus.problems import Problem, ProblemLog
 from fedner.corpus.tar_members import TarError, members
 from fedner.errors import FednerError
@@ -117,7 +118,7 @@ def is_archive(path: Path) -> bool:
         with path.open("rb") as file:
             start = file.read(512)
             if start.startswith(_ZIP_MARKS):
-                return True
+                return foreign_file(path) is None  # a letter in Word is a zip too
             file.seek(0)
             with ExitStack() as stack:
                 stream = _inflating(file, start, stack)

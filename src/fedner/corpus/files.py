@@ -1,23 +1,26 @@
 """Text files as people have them: plain, .gz or .xz, with byte-order marks, CRLF and worse.
 
-Everything is read as UTF-8 and streamed. What is wrong goes to the log with its line, and reading
-goes on: a byte that is not UTF-8 becomes one replacement character, so that the offsets of a file
-in a one-byte encoding still hold. Only LF (or CRLF) ends a line: other Unicode line separators are
-ordinary characters.
+Everything is read as UTF-8, or as the encoding that the user gives, and streamed. What is wrong
+goes to the log with its line, and reading goes on: a byte that is not UTF-8 becomes one replacement
+character (counted as a change), so that the offsets of a file in a one-byte encoding still hold.
+Only LF (or CRLF) ends a line: other Unicode line separators are ordinary characters.
 """
 
 import codecs
+import difflib
 import gzip
 import io
 import lzma
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
+from itertools import chain
 from pathlib import Path
 from typing import BinaryIO, NamedTuple, cast
 
 from fedner import durable
 from fedner.corpus.problems import Kind, Problem, ProblemLog
+from fedner.errors import FednerError
 
 MAX_LINE_CHARACTERS = 1_000_000
 """A longer line is reported; where files are read by lines it is read as an empty one."""
@@ -32,6 +35,7 @@ COMPRESSED_SUFFIXES = (".gz", ".xz")
 
 REMARK_BOM = "byte-order mark at the start of the file (ignored)"
 REMARK_CRLF = "Windows line ends (CRLF)"
+CHANGE_UNDECODED = "bytes that are no text in the file's encoding (stored as U+FFFD)"
 
 _GZIP_MAGIC = b"\x1f\x8b"
 _XZ_MAGIC = b"\xfd7zXZ\x00"
@@ -66,6 +70,23 @@ def _replace_each_byte(error: UnicodeError) -> tuple[str, int]:
 
 
 codecs.register_error(_ONE_PER_BYTE, _replace_each_byte)
+
+
+def checked_encoding(name: str) -> str:
+    """Return the usual name of a text encoding.
+
+    Raises:
+        FednerError: There is no such encoding.
+    """
+    try:
+        found = codecs.lookup(name)
+        "a".encode(found.name)
+    except (LookupError, ValueError, UnicodeError, TypeError):
+        known = ("utf-8", "latin-1", "cp1252", "utf-16", "iso-8859-15", "cp1250", "mac-roman")
+        near = difflib.get_close_matches(name.lower(), known, 1)
+        hint = f'Did you mean "{near[0]}"?' if near else f"Common ones are {', '.join(known)}."
+        raise FednerError(f'encoding: found "{name}"; expected a text encoding', hint) from None
+    return found.name
 
 
 def stem(path: Path) -> str:
@@ -248,6 +269,10 @@ def _byte_chunks(path: Path, log: ProblemLog, *, may_be_empty: bool) -> Iterator
             while chunk := stream.read1(CHUNK_BYTES):
                 if not has_bytes:
                     has_bytes = True
+                    if log.encoding and not chunk.startswith(codecs.BOM_UTF8):
+                        rest = iter(lambda: stream.read1(CHUNK_BYTES), b"")
+                        yield from _recoded(chain((chunk,), rest), log.encoding, path, log)
+                        return
                     if _is_foreign(chunk, path, log):
                         return
                     chunk = _without_mark(chunk, log)
@@ -259,12 +284,34 @@ def _byte_chunks(path: Path, log: ProblemLog, *, may_be_empty: bool) -> Iterator
         _report(log, path, "empty file", "no content", "text", "Remove or restore the file.")
 
 
+def _recoded(
+    chunks: Iterable[bytes], encoding: str, path: Path, log: ProblemLog
+) -> Iterator[bytes]:
+    """Yield bytes of another encoding as UTF-8; what is no text in it is reported by line."""
+    decoder = codecs.getincrementaldecoder(encoding)(errors=_ONE_PER_BYTE)
+    line = 1
+    for chunk in chain(chunks, (b"",)):
+        text = decoder.decode(chunk, final=not chunk)
+        if "\ufffd" in text:
+            for number, part in enumerate(text.split("\n"), line):
+                if count := part.count("\ufffd"):
+                    log.changes[CHANGE_UNDECODED] += count
+                    _report(
+                        log, path, "wrong encoding", f"{count} bytes that are no {encoding}",
+                        encoding, "Name the encoding of the file with --encoding.",
+                        line=number, kept=True,
+                    )  # fmt: skip
+        line += text.count("\n")
+        if text:
+            yield text.encode("utf-8")
+
+
 def _is_foreign(first: bytes, path: Path, log: ProblemLog) -> bool:
     for mark, encoding in _FOREIGN_MARKS.items():
         if first.startswith(mark):
             _report(
                 log, path, "not UTF-8", f"a {encoding} byte-order mark", "UTF-8",
-                f"Convert the file, for example with: iconv -f {encoding} -t UTF-8.",
+                f"Read it with --encoding {encoding.lower()}, or convert the file.",
             )  # fmt: skip
             return True
     return False
@@ -325,10 +372,12 @@ def _decode_line(data: bytes, line: int, path: Path, log: ProblemLog) -> str:
         _report(
             log, path, "not UTF-8",
             f"byte 0x{data[error.start]:02x} at position {error.start + 1} of the line", "UTF-8",
-            "Convert the file, for example with: iconv -f ISO-8859-1 -t UTF-8.",
+            "Name its encoding, for example --encoding latin-1; lenient reading stores U+FFFD.",
             line=line, kept=True,
         )  # fmt: skip
-        return data.decode("utf-8", errors=_ONE_PER_BYTE)
+        text = data.decode("utf-8", errors=_ONE_PER_BYTE)
+        log.changes[CHANGE_UNDECODED] += text.count("\ufffd") - data.count(b"\xef\xbf\xbd")
+        return text
 
 
 def _without_long_lines(

@@ -20,9 +20,10 @@ Group = tuple[int, ...]
 # What to do where a sentence does not say to which document or patient it belongs.
 _REMEDIES: dict[str, str] = {
     "document": "Give every document an id, or take the sentences one by one.",
-    "patient": "Add the patient of every document to the corpus, or go by document if no patient "
-    "has more than one.",
+    "patient": "Say whose text every document is with --patients, --patient-column or "
+    "--patient-pattern, or go by document if no patient has more than one.",
 }
+_MAX_NAMED = 5
 
 
 def groups_of(sentences: Sequence[Sentence], by: Unit) -> tuple[Group, ...]:
@@ -40,19 +41,30 @@ def groups_of(sentences: Sequence[Sentence], by: Unit) -> tuple[Group, ...]:
     if by not in _REMEDIES:
         raise FednerError(f"by: found {by!r}; expected sentence, document or patient.")
     members: dict[str, list[int]] = {}
-    num_unknown = 0
+    unknown: list[Sentence] = []
     for position, sentence in enumerate(sentences):
         owner = sentence.document if by == "document" else sentence.patient
         if owner:
             members.setdefault(owner, []).append(position)
         else:
-            num_unknown += 1
-    if num_unknown:
+            unknown.append(sentence)
+    if unknown:
         raise FednerError(
-            f"Grouping by {by}: {num_unknown:,} of {len(sentences):,} sentences have no {by} id.",
+            f"Grouping by {by}: {len(unknown):,} of {len(sentences):,} sentences have no {by} id"
+            f"{_in_documents(unknown)}.",
             _REMEDIES[by],
         )
     return tuple(map(tuple, members.values()))
+
+
+def _in_documents(sentences: Sequence[Sentence]) -> str:
+    """Return in words which documents sentences belong to."""
+    names = list(dict.fromkeys(each.document for each in sentences if each.document))
+    if not names:
+        return ""
+    noun = "document" if len(names) == 1 else "documents"
+    shown = ", ".join(names[:_MAX_NAMED]) + (", ..." if len(names) > _MAX_NAMED else "")
+    return f" ({len(names):,} {noun}: {shown})"
 
 
 def shuffled(groups: Sequence[Group], seed: int, *path: PathPart) -> list[Group]:

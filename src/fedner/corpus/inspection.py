@@ -12,10 +12,12 @@ from typing import Any
 
 from fedner.corpus.document import Document, Fragment
 from fedner.corpus.flatten import Flattening, FlattenPolicy
+from fedner.corpus.folder_corpora import Shelved, corpora_in
 from fedner.corpus.prepare import Changes, iterate_prepared
 from fedner.corpus.problems import ProblemLog
 from fedner.corpus.readers.reader import ReadOptions
 from fedner.corpus.reading import Recognition, open_corpus
+from fedner.corpus.repeats import Repeat, Repeats
 from fedner.corpus.segment import SentencePolicy
 from fedner.corpus.sentence import Sentence
 
@@ -56,6 +58,7 @@ class Tally:
         mentions: Mentions by label, before flattening, those that cannot be placed included.
         discontinuous: Mentions of more than one fragment.
         overlapping: Mentions that share a character with another one of the same document.
+        without_patient: Documents that do not say whose they are.
     """
 
     documents: int = 0
@@ -65,6 +68,7 @@ class Tally:
     mentions: Counter[str] = field(default_factory=Counter)
     discontinuous: int = 0
     overlapping: int = 0
+    without_patient: int = 0
 
     def __iadd__(self, other: "Tally") -> "Tally":
         self.documents += other.documents
@@ -74,6 +78,7 @@ class Tally:
         self.mentions += other.mentions
         self.discontinuous += other.discontinuous
         self.overlapping += other.overlapping
+        self.without_patient += other.without_patient
         return self
 
     def add_mentions(self, declared: Sequence[Declared]) -> None:
@@ -107,6 +112,8 @@ class Inspection:
         changes: What flattening and tokenising would change before training.
         log: The problems and remarks.
         examples: A few sentences.
+        num_patients: How many patients the documents name.
+        repeats: Files that hold the same sentences, so that they are counted twice.
     """
 
     recognition: Recognition
@@ -115,6 +122,8 @@ class Inspection:
     changes: Changes
     log: ProblemLog
     examples: tuple[Example, ...]
+    num_patients: int = 0
+    repeats: tuple[Repeat, ...] = ()
 
     def as_dict(self) -> dict[str, Any]:
         """Return the inspection for `--json`."""
@@ -123,11 +132,15 @@ class Inspection:
             "why": self.recognition.why,
             "tag_scheme": self.recognition.tag_scheme,
             **self.total.as_dict(),
+            "patients": self.num_patients,
+            "documents_without_patient": self.total.without_patient,
             "skipped_mentions": len(self.log.skipped_mentions),
             "problems": [asdict(problem) for problem in self.log.problems],
             "problems_total": self.log.total,
             "problems_by_kind": dict(self.log.counts),
             "remarks": dict(self.log.remarks),
+            "reading_changes": dict(self.log.changes),
+            "repeats": [asdict(repeat) for repeat in self.repeats],
             "for_training": self.changes.counts(),
             "files": {name: tally.as_dict() for name, tally in self.files.items()},
         }
@@ -157,9 +170,14 @@ def inspect(
     files, changes, as_is = dict[str, Tally](), Changes(), Tally()
     examples: list[Example] = []
     skipped = _Skipped(log)
+    patients, repeats = set[int](), Repeats()
     for number, document in enumerate(documents, start=1):
         tally = files.setdefault(document.source, Tally())
         tally.documents += 1
+        tally.without_patient += document.patient is None
+        if document.patient is not None:
+            patients.add(hash(document.patient))
+        repeats.add(document)
         declared = [(span.label, span.fragments) for span in document.spans]
         wants_example = len(examples) < num_examples and number <= _DOCUMENTS_SEARCHED
         if not wants_example and policy in ("auto", "as given") and _is_ready(document):
@@ -188,7 +206,36 @@ def inspect(
     for mentions in skipped.without_document():
         total.add_mentions(mentions)
     several = _by_folder(files) if len(files) > 1 else {}
-    return Inspection(recognition, total, several, changes, log, tuple(examples[:num_examples]))
+    shown = tuple(examples[:num_examples])
+    found = tuple(repeats.found())
+    return Inspection(recognition, total, several, changes, log, shown, len(patients), found)
+
+
+def inspect_all(
+    path: Path,
+    *,
+    options: ReadOptions | None = None,
+    sentences: SentencePolicy | None = None,
+    flatten: FlattenPolicy = "longest",
+) -> dict[Shelved, Inspection]:
+    """Inspect every corpus of a folder; nothing for a folder of one corpus, or what is no folder.
+
+    Args:
+        path: The folder.
+        options: What the readers need to know beyond the path.
+        sentences: The sentence policy; None takes the default of each format.
+        flatten: The flattening policy whose effect is shown.
+    """
+    shelved = corpora_in(path) if path.is_dir() else []
+    if len(shelved) < 2:
+        return {}
+    return {
+        each: inspect(
+            each.path, each.format, options=options, sentences=sentences, flatten=flatten,
+            num_examples=0,
+        )
+        for each in shelved
+    }  # fmt: skip
 
 
 def _is_ready(document: Document) -> bool:

@@ -18,11 +18,15 @@ Kind = Literal[
     "not a corpus",
     "unreadable file",
     "not UTF-8",
+    "wrong encoding",
     "NUL byte",
     "empty file",
     "very long line",
     "missing twin file",
     "duplicate id",
+    "no such column",
+    "two patients",
+    "unknown document",
     "wrong column count",
     "unknown tag",
     "illegal tag",
@@ -75,6 +79,10 @@ class ProblemLog:
         skipped_mentions: What files declared and nothing could place: label and fragments by
             document id. Inspection counts them among the mentions.
         remarks: Harmless things worth saying (a byte-order mark, Windows line ends), counted.
+        changes: What stands in the documents otherwise than in the files, in words, counted.
+        unknown_rows: Rows of a table of patients that serves several inputs, whose documents this
+            one does not have; whoever reads the others knows whether they have them.
+        encoding: The encoding of text files that the user gave, or None for UTF-8.
         document_markers: How many lines of each source only mark a document (`-DOCSTART-`); many
             published counts take them for sentences.
         renamed: A folder of fedner's own and what users call it, where an archive is read: files
@@ -87,6 +95,9 @@ class ProblemLog:
     kept: int = 0
     skipped_mentions: list[tuple[str, str, tuple[Fragment, ...]]] = field(default_factory=list)
     remarks: Counter[str] = field(default_factory=Counter)
+    changes: Counter[str] = field(default_factory=Counter)
+    unknown_rows: list[Problem] = field(default_factory=list)
+    encoding: str | None = None
     document_markers: Counter[str] = field(default_factory=Counter)
     renamed: tuple[str, str] | None = None
 
@@ -96,7 +107,7 @@ class ProblemLog:
         self.kept += problem.kept
         if len(self.problems) < self.limit:
             if self.renamed is not None:
-                problem = replace(problem, file=problem.file.replace(*self.renamed))
+                problem = _renamed(problem, *self.renamed)
             self.problems.append(problem)
 
     def skip_mention(
@@ -119,6 +130,17 @@ class ProblemLog:
         """Raise one error that lists every problem, if there is one."""
         if self.total:
             raise InputProblemsError(source, self)
+
+
+def _renamed(problem: Problem, old: str, new: str) -> Problem:
+    """Return a problem that names files as users know them."""
+    return replace(
+        problem,
+        file=problem.file.replace(old, new),
+        found=problem.found.replace(old, new),
+        expected=problem.expected.replace(old, new),
+        remedy=problem.remedy.replace(old, new),
+    )
 
 
 class InputProblemsError(FednerError):

@@ -6,9 +6,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from fedner.corpus import archive_corpora, archives
+from fedner.corpus import archive_corpora, archives, folder_corpora
 from fedner.corpus.document import Corpus, Document, labels_of
-from fedner.corpus.files import files_in, head, stem
+from fedner.corpus.files import checked_encoding, files_in, head, stem
+from fedner.corpus.foreign import foreign_files, not_a_corpus
+from fedner.corpus.patients import with_patients
 from fedner.corpus.prepare import SentenceChoice
 from fedner.corpus.problems import Problem, ProblemLog
 from fedner.corpus.readers import READERS
@@ -114,11 +116,17 @@ def open_corpus(
     log = ProblemLog() if log is None else log
     if (place := archives.place_of(path)) is not None:
         return _open_archive(place, format, options, log)
+    log.encoding = None if options.encoding is None else checked_encoding(options.encoding)
     recognition = recognise(path, format, options)
     reader = READERS[recognition.format]
+    if format == AUTO:
+        _remark_others(path, recognition.format, log)
+    _check_patient_column(reader, options)
     documents = reader.stream(path, log, options)
     if not reader.has_unique_ids:
         documents = _with_unique_ids(documents, log)
+    if options.patients is not None:
+        documents = with_patients(documents, options.patients, log)
     if options.labels is not None:
         documents = _with_labels(documents, frozenset(options.labels), log)
     return recognition, documents, log
@@ -142,11 +150,13 @@ def _open_archive(
     except BaseException:
         unpacked.close()
         raise
-    log.renamed = (str(unpacked.folder), f"{place.archive}{archives.MARK}")
+    shown = f"{place.archive}{archives.MARK}"
+    log.renamed = (str(unpacked.folder), shown)
     for problem in unpacked.problems.problems:
         log.report(problem)
     inner = root.relative_to(unpacked.folder).as_posix()
-    recognition = replace(recognition, why=f"{recognition.why} (in the archive, at {inner})")
+    why = recognition.why.replace(str(unpacked.folder), shown)
+    recognition = replace(recognition, why=f"{why} (in the archive, at {inner})")
     return recognition, archive_corpora.from_archive(documents, unpacked, root), log
 
 
@@ -172,7 +182,8 @@ def recognise(
     for reader in READERS.values():
         if (why := reader.recognise(path)) is not None:
             return _described(reader, path, why, options)
-    if path.is_file() and not (head(path) or "").strip():
+    is_blank = path.is_file() and not (head(path) or "").strip()
+    if is_blank and not_a_corpus(path) is None:
         # Nothing can be seen in it; the reader that its name suggests tells what is wrong.
         reader = READERS["jsonl" if Path(stem(path)).suffix == ".jsonl" else "columns"]
         return _described(reader, path, "by its name: no text can be read in it", options)
@@ -194,6 +205,25 @@ def _reader_named(format: str) -> Reader:
     near = difflib.get_close_matches(format.lower(), READERS, 1, 0.5)
     hint = f'Did you mean "{near[0]}"?' if near else f"Choose one of {known}."
     raise FednerError(f'format: found "{format}"; expected one of {known}', hint)
+
+
+def _remark_others(path: Path, format: str, log: ProblemLog) -> None:
+    """Say which corpora of other formats stand in a folder and are left out."""
+    for each in folder_corpora.corpora_in(path) if path.is_dir() else ():
+        if each.format != format:
+            inner = each.path.relative_to(path).as_posix()
+            log.remark(f"left out: {each.format} in {'this folder' if inner == '.' else inner}")
+
+
+def _check_patient_column(reader: Reader, options: ReadOptions) -> None:
+    """Refuse a column of patients where the format has no columns."""
+    column = options.patient_column
+    if column is not None and reader.patient_column is None:
+        raise FednerError(
+            f'patients: the column "{column}", but {reader.name} ({reader.description}) has no '
+            "columns",
+            "Give a table of documents and patients, or a pattern of the file names.",
+        )
 
 
 def _with_unique_ids(documents: Iterator[Document], log: ProblemLog) -> Iterator[Document]:
@@ -255,14 +285,20 @@ def _nearest_path(path: Path) -> str:
 
 
 def _not_recognised(path: Path) -> tuple[str, str]:
-    """Return message and hint: what was looked for, and what is there."""
-    looked_for = "; ".join(f"{name} ({row.description})" for name, row in READERS.items())
-    message = f"{path}: no known format; found {_contents(path)}; looked for {looked_for}"
+    """Return message and hint: what is there, and what it may be instead."""
+    if path.is_file() and (what := not_a_corpus(path)) is not None:
+        return f"{path}: {what.name}, and no corpus of a known format", what.hint
+    message = f"{path}: no known format; found {_contents(path)}"
+    if packed := folder_corpora.archives_in(path):
+        return message, f"Name one of the archives in it, for example {packed[0]}."
+    if counted := foreign_files(path):
+        return message, max(counted, key=lambda what: counted[what]).hint
     for folder in _folders_in(path)[:_MAX_FOLDERS_TRIED]:
         for reader in READERS.values():
             if (why := reader.recognise(folder)) is not None:
                 return message, f"{folder} looks like {reader.name} ({why}): name that."
-    return message, "Name the format with --format, or the folder or file that holds the corpus."
+    known = ", ".join(READERS)
+    return message, f"Name the folder or file that holds the corpus; --format knows {known}."
 
 
 def _folders_in(path: Path) -> list[Path]:
@@ -282,6 +318,7 @@ def _contents(path: Path) -> str:
         return f'a file that begins "{first[:60]}"' if first else "a file without readable text"
     suffixes = Counter(file.suffix or "(no suffix)" for file in files_in(path))
     parts = [f"{count} {suffix}" for suffix, count in suffixes.most_common(6)]
+    parts += [f"{what.name}, {count} times" for what, count in foreign_files(path).items()]
     num_folders = len(_folders_in(path))
     if num_folders:
         parts.append(f"{num_folders} folder{'s' if num_folders > 1 else ''}")

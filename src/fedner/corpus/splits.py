@@ -8,6 +8,8 @@ does (80/20); it puts sentences of one document on both sides, which `leakage` s
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
+from operator import attrgetter
+from typing import Literal
 
 from fedner.corpus.groups import (
     Group,
@@ -256,13 +258,17 @@ def leakage(
         test_sentences=num_test,
         share_of_test=num_test / len(test_texts) if test_texts else 0.0,
         examples=tuple(in_test_order)[:num_examples],
-        documents=_on_both((s.document for s in train), (s.document for s in test)),
-        patients=_on_both((s.patient for s in train), (s.patient for s in test)),
+        documents=on_both(train, test, "document"),
+        patients=on_both(train, test, "patient"),
     )
 
 
-def _on_both(train: Iterable[str | None], test: Iterable[str | None]) -> tuple[str, ...]:
-    return tuple(sorted(owner for owner in set(train) & set(test) if owner))
+def on_both(
+    train: Iterable[Sentence], test: Iterable[Sentence], unit: Literal["document", "patient"]
+) -> tuple[str, ...]:
+    """Return the documents or patients with sentences on both sides, sorted."""
+    owners = attrgetter(unit)
+    return tuple(sorted(each for each in set(map(owners, train)) & set(map(owners, test)) if each))
 
 
 def _counted(number: int, noun: str) -> str:

@@ -12,6 +12,10 @@ KEYS = {
     "--flatten": "flatten",
     "--labels": "labels",
     "--label-map": "label_map",
+    "--encoding": "encoding",
+    "--patients": "patients.file",
+    "--patient-column": "patients.column",
+    "--patient-pattern": "patients.pattern",
 }
 _OPTION = re.compile(r"--[a-z][a-z-]*")
 

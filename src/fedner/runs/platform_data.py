@@ -9,14 +9,15 @@ from typing import Any
 
 from fedner.corpus.document import Corpus
 from fedner.corpus.groups import Unit
+from fedner.corpus.patients import PatientSource
 from fedner.corpus.platforms import divide
 from fedner.corpus.prepare import Changes, SentenceChoice, prepare
-from fedner.corpus.problems import ProblemLog
+from fedner.corpus.problems import Problem, ProblemLog
 from fedner.corpus.readers.reader import ReadOptions, SentencePolicy
 from fedner.corpus.reading import read_recognised
 from fedner.corpus.sentence import Sentence
+from fedner.corpus.splits import on_both, subsample
 from fedner.corpus.splits import split as split_sentences
-from fedner.corpus.splits import subsample
 from fedner.corpus.synthetic import generate
 from fedner.errors import FednerError
 from fedner.runs.annotated_types import (
@@ -54,6 +55,8 @@ class PlatformData:
         remarks: What reading said on the way.
         types: The mentions of every type, from the files to the tagger.
         warnings: What its owner should know before training; it never leaves the platform.
+        unknown_rows: Rows of a table of patients whose documents these data do not have, where a
+            test file may have them.
     """
 
     name: str
@@ -66,6 +69,7 @@ class PlatformData:
     remarks: Mapping[str, int] = field(default_factory=dict)
     types: AnnotatedTypes = field(default_factory=AnnotatedTypes)
     warnings: tuple[str, ...] = ()
+    unknown_rows: tuple[Problem, ...] = ()
 
     @property
     def train_sentences(self) -> list[Sentence]:
@@ -176,7 +180,19 @@ def load_platform(settings: PlatformSettings, seed: int) -> PlatformData:
         whole = _read(settings, Path(settings.data))
     if settings.part is not None:
         whole = _one_of_equal_parts(whole, settings.part, settings.split.by, seed)
-    return _with_less(_parted(settings, whole, seed), settings.split, seed)
+    return _with_leakage(_with_less(_parted(settings, whole, seed), settings.split, seed))
+
+
+def _with_leakage(data: PlatformData) -> PlatformData:
+    """Return the data with remarks on the documents and patients that are in both parts."""
+    parts = data.train_sentences, data.test_sentences
+    both = {"documents": on_both(*parts, "document"), "patients": on_both(*parts, "patient")}
+    remarks = {
+        f"{what} with sentences in the training and in the test part": len(owners)
+        for what, owners in both.items()
+        if owners
+    }
+    return replace(data, remarks={**data.remarks, **remarks})
 
 
 def _one_of_equal_parts(whole: PlatformData, part: str, by: Unit, seed: int) -> PlatformData:
@@ -189,7 +205,8 @@ def _one_of_equal_parts(whole: PlatformData, part: str, by: Unit, seed: int) -> 
 
 def _parted(settings: PlatformSettings, whole: PlatformData, seed: int) -> PlatformData:
     if settings.split.test_data is not None:
-        return _with_own_test(whole, _read(settings, Path(settings.split.test_data)))
+        test_file = _read(settings, Path(settings.split.test_data))
+        return _checked_rows(_with_own_test(whole, test_file), settings)
     test = DEFAULT_TEST if settings.split.test is None else settings.split.test
     numbered = [replace(each, index=number) for number, each in enumerate(whole.sentences)]
     parts = split_sentences(numbered, by=settings.split.by, test=test, seed=seed)
@@ -200,19 +217,49 @@ def _parted(settings: PlatformSettings, whole: PlatformData, seed: int) -> Platf
     )
 
 
+def _patient_source(settings: PlatformSettings) -> PatientSource | None:
+    given = settings.patients
+    if given is None:
+        return None
+    # A table that serves the training and the test file names documents of both.
+    return PatientSource(
+        None if given.file is None else Path(given.file),
+        None if given.column is None else str(given.column),
+        given.pattern,
+        is_shared=settings.split.test_data is not None,
+    )
+
+
 def _read(settings: PlatformSettings, path: Path) -> PlatformData:
     options = ReadOptions(
         token_column=settings.token_column,
         tag_column=settings.tag_column,
         scheme=settings.scheme,
+        encoding=settings.encoding,
+        patients=_patient_source(settings),
     )
     log = ProblemLog()
     recognition, corpus = read_recognised(
         path, settings.format, lenient=settings.lenient, options=options, log=log
     )
-    remarks = {**log.remarks, **{f"problem: {kind}": n for kind, n in log.counts.items()}}
+    problems = {f"problem: {kind}": count for kind, count in log.counts.items()}
+    remarks = {**log.changes, **log.remarks, **problems}
     skipped = Counter(label for _, label, _ in log.skipped_mentions)
-    return _prepared(settings, corpus, recognition.sentence_choice, remarks, skipped)
+    found = _prepared(settings, corpus, recognition.sentence_choice, remarks, skipped)
+    return replace(found, unknown_rows=tuple(log.unknown_rows))
+
+
+def _checked_rows(data: PlatformData, settings: PlatformSettings) -> PlatformData:
+    """Return the data; refuse a table of patients with documents that neither file has."""
+    if not data.unknown_rows or settings.patients is None:
+        return data
+    log = ProblemLog()
+    for problem in data.unknown_rows:
+        log.report(problem)
+    if not settings.lenient:
+        log.raise_if_any(str(settings.patients.file))
+    problems = {f"problem: {kind}": count for kind, count in log.counts.items()}
+    return replace(data, remarks={**data.remarks, **problems})
 
 
 def _prepared(
@@ -291,4 +338,5 @@ def _with_own_test(training: PlatformData, test: PlatformData) -> PlatformData:
         changes=training.changes + test.changes,
         remarks=Counter(training.remarks) + Counter(test.remarks),
         types=training.types + test.types,
+        unknown_rows=tuple(row for row in training.unknown_rows if row in test.unknown_rows),
     )

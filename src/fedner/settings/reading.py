@@ -330,7 +330,10 @@ def resolved(settings: Settings, folder: Path) -> Settings:
         if split.test_data is not None:
             split = split.model_copy(update={"test_data": absolute(split.test_data)})
         ledger = None if platform.ledger is None else absolute(platform.ledger)
-        changed = {"data": data, "split": split, "ledger": ledger}
+        patients = platform.patients
+        if patients is not None and patients.file is not None:
+            patients = patients.model_copy(update={"file": absolute(patients.file)})
+        changed = {"data": data, "split": split, "ledger": ledger, "patients": patients}
         platforms.append(platform.model_copy(update=changed))
     return settings.model_copy(
         update={

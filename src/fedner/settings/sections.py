@@ -259,6 +259,25 @@ class SplitSettings(Section):
         return self
 
 
+class PatientSettings(Section):
+    """Where the patients of documents come from: a table, a column, or the names of the files.
+
+    `file` is a table (.csv, .tsv) with the columns document and patient; `column` is a column, key
+    or infon of the data; `pattern` is a regular expression for the name of the file with a group
+    (?P<patient>...).
+    """
+
+    file: str | None = None
+    column: str | int | None = None
+    pattern: str | None = None
+
+    @model_validator(mode="after")
+    def _has_one_source(self) -> "PatientSettings":
+        if sum(each is not None for each in (self.file, self.column, self.pattern)) != 1:
+            raise PydanticCustomError("patients", "exactly one of file, column and pattern")
+        return self
+
+
 class PlatformSettings(Section):
     """One platform: where its data are and how they are read.
 
@@ -266,8 +285,10 @@ class PlatformSettings(Section):
     the types that it annotates, after `label_map`, which renames types or, with an empty string,
     leaves them out. `part = "2/5"` takes the second of five equal parts of the data, drawn by the
     seed: one corpus among platforms that do not exist, for simulations; an own test file stays
-    whole. `public_size` is what weights and batch sizes come from. `ledger` is the folder
-    of the platform's privacy ledger, best one for all runs; without it, it is in the run folder.
+    whole. `encoding` is that of text files, UTF-8 by default; `patients` says whose text each
+    document is where the format does not. `public_size` is what weights and batch sizes come from.
+    `ledger` is the folder of the platform's privacy ledger, best one for all runs; without it, it
+    is in the run folder.
     """
 
     name: PlatformName
@@ -281,6 +302,8 @@ class PlatformSettings(Section):
     scheme: str | None = None
     token_column: int = 0
     tag_column: int = -1
+    encoding: str | None = None
+    patients: PatientSettings | None = None
     labels: tuple[str, ...] | None = None
     label_map: dict[str, str] = Field(default_factory=dict)
     sentences: Literal["given", "line", "rule"] | None = None

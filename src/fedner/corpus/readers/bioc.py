@@ -35,6 +35,8 @@ SEGMENTS_INFON = "fedner.segments"
 PATIENT_INFON = "patient"
 SOURCE_INFON = "fedner.source"
 
+CHANGE_HALVES = "halves of surrogate pairs (stored as ?)"
+
 MAX_GAP = 100_000
 """The widest gap between passages that is kept; beyond it offsets are taken for wrong."""
 
@@ -63,8 +65,9 @@ def declared(path: Path, _options: ReadOptions) -> Declared:
     return Declared(name=names.pop() if len(names) == 1 else None)
 
 
-def stream(path: Path, log: ProblemLog, _options: ReadOptions) -> Iterator[Document]:
+def stream(path: Path, log: ProblemLog, options: ReadOptions) -> Iterator[Document]:
     """Read a file, or those files of a folder that are BioC."""
+    infon = options.patient_column or PATIENT_INFON
     for file in choose(path, lambda each: _reason(each) is not None, log, "BioC"):
         source = display_name(file, path)
         is_xml = (head(file, 4096) or "").lstrip().startswith("<")
@@ -73,7 +76,7 @@ def stream(path: Path, log: ProblemLog, _options: ReadOptions) -> Iterator[Docum
                 _report(log, file, line, "malformed line", found.found, "a document of BioC")
                 continue
             try:
-                yield _Assembly(file, line, log).document(found, source)
+                yield _Assembly(file, line, log).document(found, source, infon)
             except MalformedError as fault:
                 _report(log, file, line, fault.kind, fault.found, fault.expected)
 
@@ -204,8 +207,8 @@ class _Assembly:
     segments: list[Segment] = field(default_factory=list)
     waiting: list[tuple[Any, int]] = field(default_factory=list)
 
-    def document(self, found: Any, source: str) -> Document:
-        """Return the document."""
+    def document(self, found: Any, source: str, infon: str) -> Document:
+        """Return the document; `infon` is the key of its patient."""
         shift = 0
         for number, passage in enumerate(found.passages):
             begin = -_whole(passage.offset) if number == 0 else shift
@@ -227,13 +230,13 @@ class _Assembly:
             text,
             tuple(span for span in spans if span is not None),
             self._segments(infons, text),
-            _text(infons[PATIENT_INFON]) if PATIENT_INFON in infons else None,
+            _text(infons[infon]) if infon in infons else None,
             _text(infons[SOURCE_INFON]) if SOURCE_INFON in infons else source,
         )
 
     def _passage(self, passage: Any, shift: int) -> int:
         """Add a passage; returns how far the text is from the offsets of the file after it."""
-        text = _text(passage.text)
+        text = self._own_text(passage.text)
         if text or not passage.sentences:
             shift = self._add(text, _whole(passage.offset), shift, "\n")
             begin = self.length - len(text)
@@ -242,7 +245,7 @@ class _Assembly:
                 self.segments.extend(Segment(begin + start, begin + end) for start, end in ranges)
         self.waiting.extend((annotation, shift) for annotation in passage.annotations)
         for number, sentence in enumerate(passage.sentences):
-            piece = _text(sentence.text)
+            piece = self._own_text(sentence.text)
             if text:  # the sentence only says where it stands in the passage
                 start = _whole(sentence.offset) + shift
                 end = start + len(piece)
@@ -261,6 +264,15 @@ class _Assembly:
             self.segments.append(Segment(start, end))
             self.waiting.extend((annotation, shift) for annotation in sentence.annotations)
         return shift
+
+    def _own_text(self, value: object) -> str:
+        """Return a text of whole characters; halves of surrogate pairs are counted as changes."""
+        text = _text(value)
+        if not text.isascii() or "?" in text:
+            halves = sum("\ud800" <= character <= "\udfff" for character in str(value))
+            if halves:
+                self.log.changes[CHANGE_HALVES] += halves
+        return text
 
     def _add(self, text: str, offset: int, shift: int, separator: str) -> int:
         """Put a piece at its offset, the gap filled; returns the shift of its offsets."""
@@ -360,4 +372,5 @@ READER = Reader(
     sentences="as given",
     declared_labels=declared_labels,
     declared=declared,
+    patient_column="the key of an infon of the documents",
 )

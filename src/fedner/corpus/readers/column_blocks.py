@@ -34,6 +34,7 @@ class TokenLines(NamedTuple):
         runs: The tags other than "O", by runs of neighbouring tokens: the index of the first token
             and the tags. What a tag means depends on its run alone.
         numbers: The line of each token, or None if they stand on consecutive lines.
+        marker: The line that marks the beginning of a document; it has no tokens.
     """
 
     line: int
@@ -42,6 +43,7 @@ class TokenLines(NamedTuple):
     ends: tuple[int, ...]
     runs: tuple[Run, ...]
     numbers: tuple[int, ...] | None = None
+    marker: str = ""
 
     def number(self, index: int) -> int:
         """Return the line of a token."""

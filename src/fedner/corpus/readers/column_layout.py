@@ -5,8 +5,9 @@ from collections import Counter
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
+from urllib.parse import quote, unquote
 
-from fedner.corpus.files import head, lines
+from fedner.corpus.files import blocks, head, lines
 from fedner.corpus.problems import ProblemLog
 from fedner.corpus.readers.reader import ReadOptions
 from fedner.corpus.schemes import split_tag
@@ -16,6 +17,10 @@ MARKER = "-DOCSTART-"
 
 _LAYOUT_LINES = 2_000
 _BLANKS = re.compile(r"[ \t]+")
+_ID, _PATIENT = "id=", "patient="
+_IN_BRACKETS = re.compile(rf"{MARKER}[ \t]+\((.*\S.*)\)[ \t]*")
+# Characters that stand for themselves in a marker; white space and all others are percent-encoded.
+_LEGIBLE = "/#:;,!?*'()[]{}@&=+$|<>"
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +63,8 @@ def layout_of_head(path: Path, options: ReadOptions) -> Layout | None:
 
 def layout_of_file(path: Path, options: ReadOptions) -> Layout | None:
     """Return the layout that most lines at the beginning of a file have."""
-    return _layout([text for _, text in islice(lines(path, ProblemLog()), _LAYOUT_LINES)], options)
+    log = ProblemLog(limit=0, encoding=options.encoding)
+    return _layout([text for _, text in islice(lines(path, log), _LAYOUT_LINES)], options)
 
 
 def _layout(rows: list[str], options: ReadOptions) -> Layout | None:
@@ -82,14 +88,15 @@ def _layout_with(separator: str, rows: list[str], options: ReadOptions) -> Layou
     num_columns, agreeing = counts.most_common(1)[0]
     if num_columns < 2:
         return None
-    token = _column("token", options.token_column, num_columns)
-    tag = _column("tag", options.tag_column, num_columns)
+    token = column_number("token", options.token_column, num_columns)
+    tag = column_number("tag", options.tag_column, num_columns)
     tags = [columns[tag] for columns in split if len(columns) == num_columns]
     tagged = sum(bool(split_tag(text)[0]) for text in tags) / len(tags)
     return Layout(separator, num_columns, token, tag, agreeing / len(rows), tagged)
 
 
-def _column(what: str, wanted: int, num_columns: int) -> int:
+def column_number(what: str, wanted: int, num_columns: int) -> int:
+    """Return the place of a column from the left, of a number that may count from the right."""
     if not -num_columns <= wanted < num_columns:
         raise FednerError(
             f"{what} column {wanted}: the lines have {num_columns} columns",
@@ -101,6 +108,39 @@ def _column(what: str, wanted: int, num_columns: int) -> int:
 def columns_of(row: str, separator: str) -> list[str]:
     """Return the columns of one line."""
     return row.split("\t") if separator == "\t" else _BLANKS.split(row.strip(" \t"))
+
+
+def marker_line(document: str, patient: str | None) -> str:
+    """Return the line that marks the beginning of a document and says whose it is."""
+    owner = "" if patient is None else f"\t{_PATIENT}{_quoted(patient)}"
+    return f"{MARKER}\t{_ID}{_quoted(document)}{owner}\tO"
+
+
+def _quoted(name: str) -> str:
+    return quote(name, _LEGIBLE, errors="surrogatepass")
+
+
+def marked(row: str) -> tuple[str | None, str | None]:
+    """Return id and patient that a document marker carries; None for what it does not say.
+
+    Beside fedner's own markers those of AIDA CoNLL carry an id: `-DOCSTART- (947testa CRICKET)`.
+    """
+    found: dict[str, str] = {}
+    for column in _BLANKS.split(row)[1:]:
+        for key in (_ID, _PATIENT):
+            if column.startswith(key):
+                found[key] = unquote(column.removeprefix(key), errors="surrogatepass")
+    if match := _IN_BRACKETS.fullmatch(row):
+        found.setdefault(_ID, match[1])
+    return found.get(_ID) or None, found.get(_PATIENT) or None
+
+
+def has_markers(path: Path, encoding: str | None = None) -> bool:
+    """Whether some line of a file marks the beginning of a document; reads up to that line."""
+    log = ProblemLog(limit=0, encoding=encoding)
+    return any(
+        MARKER in text and any(map(is_marker, text.split("\n"))) for _, text in blocks(path, log)
+    )
 
 
 def is_marker(row: str) -> bool:

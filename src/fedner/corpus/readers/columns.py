@@ -1,9 +1,10 @@
 """Token columns: one token a line, its tag in a column beside it, a blank line between sentences.
 
 CoNLL 2003 (four columns, `-DOCSTART-` lines, IOB1), two-column BIO and whatever else has the token
-and its tag in columns. A file with `-DOCSTART-` lines has one document for each; otherwise every
-sentence is a document. Ids name the line on which the document begins. Columns carry no text, so
-tokens are joined by blanks and sentences by line breaks.
+and its tag in columns. A file with `-DOCSTART-` lines has one document for each, and one for what
+stands before the first; otherwise every sentence is a document. Ids are those of the marker where
+it carries one (fedner's own and AIDA's do), or else name the line on which the document begins.
+Columns carry no text, so tokens are joined by blanks and sentences by line breaks.
 
 Blocks of many sentences are cut at once (`column_blocks.py`); where a block has an irregular line,
 its sentences are read again line by line, so that every fault is found with its line.
@@ -11,7 +12,7 @@ its sentences are read again line by line, so that every fault is found with its
 
 import re
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from fedner.corpus.document import Document, Segment, Span
@@ -22,9 +23,12 @@ from fedner.corpus.readers.column_layout import (
     MARKER,
     Layout,
     columns_of,
+    has_markers,
     layout_of_file,
     layout_of_head,
+    marked,
 )
+from fedner.corpus.readers.column_patients import ColumnPatients
 from fedner.corpus.readers.folder import choose
 from fedner.corpus.readers.reader import Declared, Reader, ReadOptions
 from fedner.corpus.schemes import Scheme, SchemeEvidence, canonical, decode, split_tag, validate
@@ -42,7 +46,7 @@ MAX_DOCUMENT_SENTENCES = 10_000
 EMPTY_TOKEN = "\ufffd"
 """Stands for a token that the file leaves empty."""
 
-REMARK_EMPTY_TOKEN = "empty token (read as U+FFFD)"
+CHANGE_EMPTY_TOKEN = "empty tokens (stored as U+FFFD)"
 
 _SMALL_BLOCK = 4_096  # characters; an irregular block of that size is read line by line
 _MAX_KNOWN_RUNS = 100_000
@@ -74,7 +78,7 @@ def declared(path: Path, options: ReadOptions) -> Declared:
     for file in _column_files(path, options, ProblemLog()):
         layout = layout_of_file(file, options)
         if layout is not None:
-            scheme, why = _scheme_of(file, layout)
+            scheme, why = _scheme_of(file, layout, options.encoding)
             found.setdefault(scheme, f"{file.name}: {why}")
     if not found:
         return Declared()
@@ -84,12 +88,20 @@ def declared(path: Path, options: ReadOptions) -> Declared:
 def stream(path: Path, log: ProblemLog, options: ReadOptions) -> Iterator[Document]:
     """Read a file, or those files of a folder that look like columns."""
     names: set[str] = set()
+    marked_ids: set[str] = set()
     for file in _column_files(path, options, log):
         name = display_name(file, path)
         if name in names:  # the same file packed and unpacked: ids must stay unique
             name = file.name
         names.add(name)
-        yield from _documents_of(file, name, log, options)
+        for document in _documents_of(file, name, log, options):
+            if document.id.startswith(f"{name}#"):
+                yield document  # named by its line, so unique
+            elif document.id in marked_ids:
+                _report_repeated(log, file, document.id)
+            else:
+                marked_ids.add(document.id)
+                yield document
 
 
 def _column_files(path: Path, options: ReadOptions, log: ProblemLog) -> list[Path]:
@@ -99,10 +111,10 @@ def _column_files(path: Path, options: ReadOptions, log: ProblemLog) -> list[Pat
     return choose(path, has_columns, log, "token columns")
 
 
-def _scheme_of(path: Path, layout: Layout) -> tuple[Scheme, str]:
+def _scheme_of(path: Path, layout: Layout, encoding: str | None) -> tuple[Scheme, str]:
     """Return the scheme that explains the first lines of a file best, and why."""
     evidence = SchemeEvidence()
-    for sentence in _sentences(path, ProblemLog(), layout):
+    for sentence in _sentences(path, ProblemLog(limit=0, encoding=encoding), layout):
         for _, tags in sentence.runs:
             evidence.add(tags)
         if sentence.line > SCHEME_SCAN_LINES:
@@ -124,8 +136,10 @@ def _sentences(path: Path, log: ProblemLog, layout: Layout) -> Iterator[TokenLin
             continue
         # Whatever columns a marker has, and with or without blank lines around it.
         regular = _MARKER_LINE.sub(marker_line, text)
+        rows = text.split("\n")
         for sentence in _cut(regular, line, path, log, layout):
-            yield from _at_markers(sentence)
+            for part in _at_markers(sentence):
+                yield part if part.starts else part._replace(marker=rows[part.line - line])
 
 
 def _cut(text: str, line: int, path: Path, log: ProblemLog, layout: Layout) -> Iterator[TokenLines]:
@@ -182,7 +196,7 @@ def _checked_lines(
         columns = columns_of(row, layout.separator)
         if len(columns) == layout.num_columns and columns[layout.tag]:
             if not columns[layout.token]:  # its tag still stands, so its place must stay
-                log.remark(REMARK_EMPTY_TOKEN)
+                log.changes[CHANGE_EMPTY_TOKEN] += 1
             tokens.append(columns[layout.token] or EMPTY_TOKEN)
             tags.append(columns[layout.tag])
             numbers.append(number)
@@ -230,32 +244,45 @@ def _documents_of(
         if log.total == before:
             _report_no_columns(log, path)
         return
-    scheme = canonical(options.scheme) if options.scheme else _scheme_of(path, layout)[0]
+    scheme = (
+        canonical(options.scheme)
+        if options.scheme
+        else _scheme_of(path, layout, options.encoding)[0]
+    )
     runs = _RunReader(scheme, path, log)
-    for group in _by_document(_sentences(path, log, layout), name, log):
-        yield _document(group, name, runs)
+    sentences = _sentences(path, log, layout)
+    groups = (
+        _by_document(sentences, name, log)
+        if has_markers(path, log.encoding)
+        else ([sentence] for sentence in sentences)
+    )
+    column = options.patient_column
+    patients = None if column is None else ColumnPatients(path, column, layout, log)
+    for group in groups:
+        document = _document(group, name, runs)
+        patient = None if patients is None else patients.of(group)
+        yield document if patient is None else replace(document, patient=patient)
 
 
 def _by_document(
     sentences: Iterable[TokenLines], name: str, log: ProblemLog
 ) -> Iterator[list[TokenLines]]:
-    """Group sentences by document marker; without markers each is a group of its own."""
-    group: list[TokenLines] | None = None
+    """Group sentences by document marker; those before the first marker are a group too."""
+    group: list[TokenLines] = []
     for sentence in sentences:
         if not sentence.starts:
-            log.document_markers[name] += 1
-            if group is not None:
+            # Published counts take the markers of their files for sentences; ours are no such.
+            log.document_markers[name] += marked(sentence.marker)[0] is None
+            if group:
                 yield group
             group = [sentence]
-        elif group is None:
-            yield [sentence]
         elif len(group) > MAX_DOCUMENT_SENTENCES:
             log.remark(f"a document of more than {MAX_DOCUMENT_SENTENCES:,} sentences, in parts")
             yield group
             group = [sentence]
         else:
             group.append(sentence)
-    if group is not None:
+    if group:
         yield group
 
 
@@ -277,8 +304,9 @@ def _document(group: list[TokenLines], name: str, runs: "_RunReader") -> Documen
                 spans.append(Span((span,), label))
         offset = ends[-1] + 1
     text = "\n".join([sentence.text for sentence in group if sentence.starts])
-    identity = f"{name}#{group[0].line}"
-    return Document(identity, text, tuple(spans), tuple(segments), None, name)
+    identity, patient = marked(group[0].marker) if group[0].marker else (None, None)
+    identity = identity or f"{name}#{group[0].line}"
+    return Document(identity, text, tuple(spans), tuple(segments), patient, name)
 
 
 @dataclass(slots=True)
@@ -340,6 +368,15 @@ def _report_tag(log: ProblemLog, path: Path, line: int, tag: str, why: str) -> N
     )  # fmt: skip
 
 
+def _report_repeated(log: ProblemLog, path: Path, identity: str) -> None:
+    log.report(
+        Problem(
+            "duplicate id", str(path), None, f'"{identity}" again', "one document for each id",
+            "Rename or remove one; the first is kept.",
+        )
+    )  # fmt: skip
+
+
 def _report_endless(log: ProblemLog, path: Path, line: int) -> None:
     limit = f"{MAX_SENTENCE_CHARACTERS:,} characters"
     log.report(
@@ -367,4 +404,5 @@ READER = Reader(
     sentences="as given",
     declared=declared,
     has_unique_ids=True,
+    patient_column="the number of a column, from 0",
 )

@@ -10,6 +10,7 @@ JavaScript (UTF-16, issue 2290 of doccano/doccano) unless a project counts graph
 """
 
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +26,7 @@ from fedner.corpus.readers.json_records import (
     as_object,
     as_offset,
     as_text,
+    patient_in,
     probe,
     records,
 )
@@ -43,13 +45,14 @@ def recognise(path: Path) -> str | None:
     return reason_in(path, _reason)
 
 
-def stream(path: Path, log: ProblemLog, _options: ReadOptions) -> Iterator[Document]:
+def stream(path: Path, log: ProblemLog, options: ReadOptions) -> Iterator[Document]:
     """Read a file, or those files of a folder that look like Doccano's."""
     for file in choose(path, lambda each: _reason(each) is not None, log, "exports of Doccano"):
         source = display_name(file, path)
         for line, record in records(file, log):
             try:
-                yield _document(record, file, line, source, log)
+                document = _document(record, file, line, source, log)
+                yield replace(document, patient=patient_in(record, options.patient_column))
             except MalformedError as fault:
                 log.report(fault.problem(file, line, "Mend the record; it is skipped."))
 
@@ -168,4 +171,5 @@ READER = Reader(
     recognise=recognise,
     stream=stream,
     sentences="rule",
+    patient_column="a key of the records",
 )

@@ -9,7 +9,7 @@ writes it. Parquet comes in batches and JSONL by lines, so that memory stays bou
 import json
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from itertools import islice
 from pathlib import Path
@@ -19,7 +19,7 @@ from fedner.corpus.document import Document, Segment, Span
 from fedner.corpus.files import display_name, head, stem
 from fedner.corpus.problems import Kind, Problem, ProblemLog
 from fedner.corpus.readers import standoff
-from fedner.corpus.readers.columns import EMPTY_TOKEN, REMARK_EMPTY_TOKEN
+from fedner.corpus.readers.columns import CHANGE_EMPTY_TOKEN, EMPTY_TOKEN
 from fedner.corpus.readers.extras import Fault, attempt, required
 from fedner.corpus.readers.json_records import MalformedError, as_list, as_text, probe, records
 from fedner.corpus.readers.reader import Declared, Reader, ReadOptions
@@ -92,9 +92,11 @@ def stream(path: Path, log: ProblemLog, options: ReadOptions) -> Iterator[Docume
     for file in files:
         scheme = canonical(options.scheme) if options.scheme else _scheme_of(file, path)[0]
         source = display_name(file, path)
-        for row, tokens, tags in _rows(file, path, log):
+        patients = _Patients(options.patient_column)
+        for row, tokens, tags in _rows(file, path, log, patients):
             try:
-                yield _document(f"{source}#{row}", source, tokens, tags, scheme, file, row, log)
+                found = _document(f"{source}#{row}", source, tokens, tags, scheme, file, row, log)
+                yield replace(found, patient=patients.last)
             except MalformedError as fault:
                 log.report(fault.problem(file, row, "Mend the row; it is skipped."))
 
@@ -226,10 +228,24 @@ def _names_in_map(value: object) -> tuple[str, ...] | None:
 # Rows.
 
 
-def _rows(path: Path, root: Path, log: ProblemLog) -> Iterator[tuple[int, list[str], list[str]]]:
+@dataclass(slots=True)
+class _Patients:
+    """The column that says whose a row is, and what it says of the row read last."""
+
+    column: str | None = None
+    last: str | None = None
+
+    def note(self, value: object) -> None:
+        """Keep the patient of the row that is being read."""
+        self.last = None if value is None or value == "" else str(value)
+
+
+def _rows(
+    path: Path, root: Path, log: ProblemLog, patients: _Patients | None = None
+) -> Iterator[tuple[int, list[str], list[str]]]:
     """Yield the number, the tokens and the tags of each row; report what is none."""
     names: dict[str, tuple[str, ...] | None] = {}
-    for row, tokens, tags, column in _raw(path, log, names):
+    for row, tokens, tags, column in _raw(path, log, names, patients or _Patients()):
         if column not in names:
             names[column] = _names_beside(path, root, column)
         try:
@@ -240,7 +256,7 @@ def _rows(path: Path, root: Path, log: ProblemLog) -> Iterator[tuple[int, list[s
 
 
 def _raw(
-    path: Path, log: ProblemLog, names: dict[str, tuple[str, ...] | None]
+    path: Path, log: ProblemLog, names: dict[str, tuple[str, ...] | None], patients: _Patients
 ) -> Iterator[tuple[int, object, object, str]]:
     """Yield number, tokens, tags and the column of the tags for each row."""
     if not _is_parquet(path):
@@ -250,9 +266,10 @@ def _raw(
                 found = f"a record with {', '.join(sorted(record))[:80] or 'nothing'}"
                 _report(log, path, row, "malformed line", found, "tokens and ner_tags")
             else:
+                patients.note(record.get(patients.column or ""))
                 yield row, record[pair[0]], record[pair[1]], pair[1]
         return
-    opened = attempt(partial(_open_parquet, path))
+    opened = attempt(partial(_open_parquet, path, patients.column))
     if isinstance(opened, Fault):
         _report(log, path, None, "unreadable file", opened.found, "a sound parquet file")
         return
@@ -261,18 +278,19 @@ def _raw(
         names[columns.tags] = columns.names
     number = 0
     while True:
-        batch = attempt(partial(_next_batch, batches, columns))
+        batch = attempt(partial(_next_batch, batches, columns, patients.column))
         if isinstance(batch, Fault):
             _report(log, path, None, "unreadable file", batch.found, "a sound parquet file")
             return
         if batch is None:
             return
-        for tokens, tags in batch:
+        for tokens, tags, patient in batch:
             number += 1
+            patients.note(patient)
             yield number, tokens, tags, columns.tags
 
 
-def _open_parquet(path: Path) -> tuple[_Columns, Iterator[Any]]:
+def _open_parquet(path: Path, patient: str | None) -> tuple[_Columns, Iterator[Any]]:
     parquet = required("pyarrow.parquet", "formats", _NEED)
     if path.stat().st_size > MAX_PARQUET_BYTES:
         raise ValueError(f"more than {MAX_PARQUET_BYTES // 2**30} GiB")
@@ -283,21 +301,27 @@ def _open_parquet(path: Path) -> tuple[_Columns, Iterator[Any]]:
         raise ValueError(f"columns {', '.join(schema.names)[:80]} without tokens and ner_tags")
     written = (schema.metadata or {}).get(b"huggingface", b"null")
     names = _names_in_info(json.loads(written), pair[1])
-    return _Columns(*pair, names), file.iter_batches(BATCH_ROWS, columns=list(pair))
+    wanted = [*pair, *([patient] if patient in schema.names else [])]
+    return _Columns(*pair, names), file.iter_batches(BATCH_ROWS, columns=wanted)
 
 
-def _next_batch(batches: Iterator[Any], columns: _Columns) -> list[tuple[object, object]] | None:
+def _next_batch(
+    batches: Iterator[Any], columns: _Columns, patient: str | None
+) -> list[tuple[object, object, object]] | None:
+    """Return tokens, tags and patient of the next rows; None at the end."""
     batch = next(batches, None)
     if batch is None:
         return None
     tokens, tags = (batch.column(name).to_pylist() for name in (columns.tokens, columns.tags))
-    return list(zip(tokens, tags, strict=True))
+    has_patients = patient is not None and patient in batch.schema.names
+    owners = batch.column(patient).to_pylist() if has_patients else [None] * len(tokens)
+    return list(zip(tokens, tags, owners, strict=True))
 
 
 def _words(value: object, log: ProblemLog) -> list[str]:
     words = [as_text(word, "a token") for word in as_list(value, "tokens")]
     if not all(words):
-        log.remark(REMARK_EMPTY_TOKEN)
+        log.changes[CHANGE_EMPTY_TOKEN] += words.count("")
     return [word or EMPTY_TOKEN for word in words]
 
 
@@ -381,4 +405,5 @@ READER = Reader(
     declared_labels=declared_labels,
     declared=declared,
     has_unique_ids=True,
+    patient_column="the name of a column",
 )

@@ -94,12 +94,13 @@ def records(path: Path, log: ProblemLog) -> Iterator[tuple[int, dict[str, Any]]]
 def _of_text(path: Path, log: ProblemLog) -> Iterator[tuple[int, dict[str, Any]]]:
     """Yield the objects of an array, or objects one after the other over several lines."""
     # A long line is no fault here: many tools put the whole array on one.
-    inner = ProblemLog(limit=_MAX_TEXT_PROBLEMS)
+    inner = ProblemLog(limit=_MAX_TEXT_PROBLEMS, encoding=log.encoding)
     text = read_text(path, inner)
     for problem in inner.problems:
         if problem.kind != "very long line":
             log.report(problem)
     log.remarks.update(inner.remarks)
+    log.changes.update(inner.changes)
     if text is None:
         return
     position = len(text) - len(text.lstrip())
@@ -200,6 +201,22 @@ def as_name(value: object, what: str) -> str:
     if not text:
         raise MalformedError(f"an empty {what}", f"a {what}")
     return text
+
+
+def patient_in(record: dict[str, Any], key: str | None) -> str | None:
+    """Return the patient that a record has under the key that the user gave, or None.
+
+    Tools keep what they do not know themselves in `meta`, `metadata` or `data`: the key is looked
+    for there too.
+    """
+    if key is None:
+        return None
+    inner = (record.get(name) for name in ("meta", "metadata", "data"))
+    for place in (record, *inner):
+        value = place.get(key) if isinstance(place, dict) else None
+        if value is not None and value != "":
+            return as_name(value, key)
+    return None
 
 
 def type_name(value: object) -> str:

@@ -27,6 +27,7 @@ MAX_LINE_CHARACTERS = 50_000_000
 """A document with its tokens stands on one line: lines may be far longer than elsewhere."""
 
 _KEYS = {"id", "text", "spans", "segments", "patient", "source"}
+_PATIENT = "patient"
 _HEADER_START = '{"fedner"'
 
 
@@ -54,6 +55,7 @@ class _Place:
     line: int
     source: str
     labels: frozenset[str] | None
+    patient_key: str
 
 
 def recognise(path: Path) -> str | None:
@@ -74,10 +76,11 @@ def declared_labels(path: Path) -> tuple[str, ...]:
     return tuple(sorted(labels))
 
 
-def stream(path: Path, log: ProblemLog, _options: ReadOptions) -> Iterator[Document]:
+def stream(path: Path, log: ProblemLog, options: ReadOptions) -> Iterator[Document]:
     """Read a file, or those files of a folder that look like fedner's JSONL."""
+    key = options.patient_column or _PATIENT
     for file in choose(path, _looks_right, log, "fedner's JSONL"):
-        yield from _documents(file, display_name(file, path), log)
+        yield from _documents(file, display_name(file, path), log, key)
 
 
 def read_segments(value: object, length: int) -> tuple[Segment, ...] | None:
@@ -138,12 +141,12 @@ def _header_labels(header: dict[str, Any]) -> list[str] | None:
     return labels if is_right else None
 
 
-def _documents(path: Path, name: str, log: ProblemLog) -> Iterator[Document]:
+def _documents(path: Path, name: str, log: ProblemLog, patient_key: str) -> Iterator[Document]:
     labels: frozenset[str] | None = None
     for line, text in lines(path, log, max_characters=MAX_LINE_CHARACTERS):
         if not text.strip():
             continue
-        place = _Place(path, line, name, labels)
+        place = _Place(path, line, name, labels, patient_key)
         try:
             record = _parse(text)
             if _is_header(record):
@@ -184,9 +187,9 @@ def _read_header(record: dict[str, Any], line: int) -> frozenset[str] | None:
 def _read_document(record: dict[str, Any], place: _Place, log: ProblemLog) -> Document:
     identity = _text_at(record, "id")
     text = _text_at(record, "text")
-    for key in sorted(record.keys() - _KEYS):
+    for key in sorted(record.keys() - _KEYS - {place.patient_key}):
         log.remark(f'unknown key "{key[:40]}" (ignored)')
-    patient = None if record.get("patient") is None else _text_at(record, "patient")
+    patient = _patient_at(record, place.patient_key)
     source = place.source if record.get("source") is None else _text_at(record, "source")
     segments = read_segments(record.get("segments"), len(text))
     spans = []
@@ -199,6 +202,14 @@ def _read_document(record: dict[str, Any], place: _Place, log: ProblemLog) -> Do
         else:
             _check_label(spans[-1].label, place, log)
     return Document(identity, text, tuple(spans), segments, patient, source)
+
+
+def _patient_at(record: dict[str, Any], key: str) -> str | None:
+    """Return whose text it is; a key of the user's own may hold a number too."""
+    value = record.get(key)
+    if type(value) is int and key != _PATIENT:
+        return str(value)
+    return None if value is None else _text_at(record, key)
 
 
 def _read_span(item: object, length: int) -> Span:
@@ -299,4 +310,5 @@ READER = Reader(
     sentences="as given",
     declared_labels=declared_labels,
     declared=declared,
+    patient_column="a key of the records",
 )

@@ -14,6 +14,7 @@ several annotations the ground truth is taken, or else the first.
 """
 
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -29,6 +30,7 @@ from fedner.corpus.readers.json_records import (
     as_object,
     as_offset,
     as_text,
+    patient_in,
     probe,
     records,
     type_name,
@@ -49,18 +51,19 @@ def recognise(path: Path) -> str | None:
     return reason_in(path, _reason)
 
 
-def stream(path: Path, log: ProblemLog, _options: ReadOptions) -> Iterator[Document]:
+def stream(path: Path, log: ProblemLog, options: ReadOptions) -> Iterator[Document]:
     """Read a file, or those files of a folder that look like Label Studio's."""
     for file in choose(path, lambda each: _reason(each) is not None, log, "Label Studio's tasks"):
         source = display_name(file, path)
         for line, record in records(file, log):
             try:
                 document = _document(record, file, line, source, log)
+                patient = patient_in(record, options.patient_column)
             except MalformedError as fault:
                 log.report(fault.problem(file, line, "Mend the task; it is skipped."))
                 continue
             if document is not None:
-                yield document
+                yield replace(document, patient=patient)
 
 
 def _reason(path: Path) -> str | None:
@@ -198,4 +201,5 @@ READER = Reader(
     recognise=recognise,
     stream=stream,
     sentences="rule",
+    patient_column="a key of the tasks or of their data",
 )

@@ -9,6 +9,7 @@ accepted is read: a rejected or ignored task says nothing about its text.
 """
 
 from collections.abc import Iterator
+from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -25,6 +26,7 @@ from fedner.corpus.readers.json_records import (
     as_object,
     as_offset,
     as_text,
+    patient_in,
     probe,
     records,
 )
@@ -38,7 +40,7 @@ def recognise(path: Path) -> str | None:
     return reason_in(path, _reason)
 
 
-def stream(path: Path, log: ProblemLog, _options: ReadOptions) -> Iterator[Document]:
+def stream(path: Path, log: ProblemLog, options: ReadOptions) -> Iterator[Document]:
     """Read a file, or those files of a folder that look like Prodigy's."""
     for file in choose(path, lambda each: _reason(each) is not None, log, "Prodigy's tasks"):
         source = display_name(file, path)
@@ -48,7 +50,8 @@ def stream(path: Path, log: ProblemLog, _options: ReadOptions) -> Iterator[Docum
                 log.remark(f'task with the answer "{answer}" (left out)')
                 continue
             try:
-                yield _document(record, file, line, source, log)
+                document = _document(record, file, line, source, log)
+                yield replace(document, patient=patient_in(record, options.patient_column))
             except MalformedError as fault:
                 log.report(fault.problem(file, line, "Mend the task; it is skipped."))
 
@@ -130,5 +133,6 @@ READER = Reader(
     recognise=recognise,
     stream=stream,
     sentences="rule",
+    patient_column="a key of the tasks or of their meta",
     has_unique_ids=True,
 )

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Literal
 
 from fedner.corpus.document import Document
+from fedner.corpus.patients import PatientSource
 from fedner.corpus.problems import ProblemLog
 
 SentencePolicy = Literal["as given", "line", "rule"]
@@ -23,6 +24,9 @@ class ReadOptions:
         scheme: The tag scheme of column files, or None to detect it.
         labels: The entity types that were annotated, where they are known beforehand; None means
             those that occur.
+        encoding: The encoding of text files; None means UTF-8. XML, parquet and DocBin say their
+            own.
+        patients: Where the patients of documents come from, beside what the format itself says.
     """
 
     token_column: int = 0
@@ -30,6 +34,13 @@ class ReadOptions:
     separator: Separator = "auto"
     scheme: str | None = None
     labels: tuple[str, ...] | None = None
+    encoding: str | None = None
+    patients: PatientSource | None = None
+
+    @property
+    def patient_column(self) -> str | None:
+        """The column or key that holds the patient, where the user names one."""
+        return None if self.patients is None else self.patients.column
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,6 +80,8 @@ class Reader:
             and raises for wrong options alone.
         has_unique_ids: Whether ids are unique by construction, so that nobody need remember them.
         reads_subfolders: Whether a folder is one corpus with all files in the folders under it.
+        patient_column: What a column (or key) with the patient is called in this format, for
+            people; None where it has no columns.
     """
 
     name: str
@@ -80,3 +93,4 @@ class Reader:
     declared: Callable[[Path, ReadOptions], Declared] = nothing_declared
     has_unique_ids: bool = False
     reads_subfolders: bool = False
+    patient_column: str | None = None

@@ -45,6 +45,7 @@ class Row(NamedTuple):
     extraction: str
     drug: str
     tweet: str
+    patient: str
 
 
 @dataclass(slots=True)
@@ -56,6 +57,7 @@ class Tweet:
     files: set[str]
     mentions: dict[Span, None] = field(default_factory=dict)
     drugs: dict[str, None] = field(default_factory=dict)
+    patient: str | None = None
 
 
 def recognise(path: Path) -> str | None:
@@ -67,7 +69,7 @@ def recognise(path: Path) -> str | None:
     return None if found is None else f"{found.name} begins with the header {' '.join(HEADER)}"
 
 
-def stream(path: Path, log: ProblemLog, _options: ReadOptions) -> Iterator[Document]:
+def stream(path: Path, log: ProblemLog, options: ReadOptions) -> Iterator[Document]:
     """Yield the tweets in the order of their first rows; all files are read before the first."""
     files = list(_files(path))
     if not files:
@@ -79,7 +81,7 @@ def stream(path: Path, log: ProblemLog, _options: ReadOptions) -> Iterator[Docum
         log.report(problem)
     tweets: dict[str, Tweet] = {}
     for file in files:
-        for number, row in _rows(file, log):
+        for number, row in _rows(file, log, options.patient_column):
             _collect(tweets, row, file, number, display_name(file, path), log)
     for tweet_id, tweet in tweets.items():
         yield _document(tweet_id, tweet, log)
@@ -116,12 +118,21 @@ def _is_header(line: str) -> bool:
     return tuple(columns[: len(HEADER)]) == HEADER
 
 
-def _rows(file: Path, log: ProblemLog) -> Iterator[tuple[int, Row]]:
+def _rows(file: Path, log: ProblemLog, column: str | None) -> Iterator[tuple[int, Row]]:
+    """Yield the rows; `column` names one that says whose tweet it is."""
+    names: list[str] = []
     for number, line in lines(file, log):
+        if number == 1:
+            names = [name.strip() for name in line.split("\t")]
         if number == 1 or not line.strip():
             continue
         columns = line.split("\t")
-        surplus = [column for column in columns[len(HEADER) :] if column.strip()]
+        owner = names.index(column) if column in names else len(columns)
+        surplus = [
+            cell
+            for place, cell in enumerate(columns)
+            if place >= len(HEADER) and cell.strip() and not any(names[place : place + 1])
+        ]
         if len(columns) < NUM_NEEDED or surplus:
             found = f"{len(columns)} columns" + (f", one with {surplus[0]!r}" if surplus else "")
             _report(
@@ -130,7 +141,8 @@ def _rows(file: Path, log: ProblemLog) -> Iterator[tuple[int, Row]]:
                 "Mend the row: a tweet must not contain a tab.",
             )  # fmt: skip
             continue
-        row = Row(*columns[:NUM_NEEDED])
+        patient = columns[owner].strip() if owner < len(columns) else ""
+        row = Row._make([*columns[:NUM_NEEDED], patient])
         if not row.tweet_id.strip() or not row.tweet.strip():
             _report(
                 log, file, number, "malformed line", "a row without tweet_id or tweet", "both",
@@ -159,6 +171,13 @@ def _collect(
     if source not in tweet.files:
         tweet.files.add(source)
         log.remark(REMARK_SAME_TWEET)
+    tweet.patient = tweet.patient or row.patient or None
+    if row.patient and row.patient != tweet.patient:
+        _report(
+            log, file, number, "two patients", f'"{row.patient}" for tweet {tweet_id}',
+            f'"{tweet.patient}", as in the row before', "Fix the column; the first counts.",
+            kept=True,
+        )  # fmt: skip
     if row.drug.strip():
         tweet.drugs.setdefault(row.drug.strip())
     if any(cell.strip() for cell in (row.begin, row.end, row.type, row.extraction)):
@@ -215,7 +234,7 @@ def _document(tweet_id: str, tweet: Tweet, log: ProblemLog) -> Document:
             log.remark(REMARK_NO_DRUG)
         spans.update(dict.fromkeys(places))
     segment = Segment(0, len(tweet.text))
-    return Document(tweet_id, tweet.text, tuple(spans), (segment,), source=tweet.file)
+    return Document(tweet_id, tweet.text, tuple(spans), (segment,), tweet.patient, tweet.file)
 
 
 def _report(
@@ -239,4 +258,5 @@ READER = Reader(
     stream=stream,
     sentences="as given",
     declared_labels=declared_labels,
+    patient_column="the name of a column in the header",
 )

@@ -5,7 +5,7 @@ from fedner.corpus.writers.bioc import write_bioc, write_bioc_json
 from fedner.corpus.writers.brat import write_brat
 from fedner.corpus.writers.columns import write_columns
 from fedner.corpus.writers.jsonl import write_documents, write_jsonl
-from fedner.corpus.writers.writer import Losses, WriteOptions, Writer
+from fedner.corpus.writers.writer import Losses, WriteOptions, Writer, Written
 
 WRITERS: dict[str, Writer] = {
     "jsonl": jsonl.WRITER,
@@ -21,6 +21,7 @@ __all__ = [
     "Losses",
     "WriteOptions",
     "Writer",
+    "Written",
     "write_bioc",
     "write_bioc_json",
     "write_brat",

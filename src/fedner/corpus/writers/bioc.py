@@ -20,7 +20,7 @@ from fedner.corpus.readers.bioc import (
 )
 from fedner.corpus.readers.extras import required
 from fedner.corpus.writers.jsonl import segments_as_json
-from fedner.corpus.writers.writer import Losses, WriteOptions, Writer
+from fedner.corpus.writers.writer import WriteOptions, Writer, Written
 from fedner.errors import FednerError
 
 _NEED = "BioC files"
@@ -132,14 +132,14 @@ def _check(text: str, where: str, *, is_xml: bool) -> None:
             )
 
 
-def _write_xml(path: Path, corpus: Corpus, _options: WriteOptions) -> Losses:
+def _write_xml(path: Path, corpus: Corpus, _options: WriteOptions) -> Written:
     write_bioc(path, corpus)
-    return {}
+    return Written.whole(corpus)
 
 
-def _write_json(path: Path, corpus: Corpus, _options: WriteOptions) -> Losses:
+def _write_json(path: Path, corpus: Corpus, _options: WriteOptions) -> Written:
     write_bioc_json(path, corpus)
-    return {}
+    return Written.whole(corpus)
 
 
 XML_WRITER = Writer(name="bioc", description="BioC in XML", write=_write_xml)

@@ -16,7 +16,7 @@ from pathlib import Path
 from fedner.corpus.document import Corpus, Document, Span
 from fedner.corpus.files import MAX_LINE_CHARACTERS
 from fedner.corpus.readers.brat import CONFIGURATION
-from fedner.corpus.writers.writer import Losses, WriteOptions, Writer
+from fedner.corpus.writers.writer import WriteOptions, Writer, Written
 from fedner.durable import sync_folder
 from fedner.errors import FednerError
 
@@ -32,7 +32,7 @@ _MAX_DEPTH = 20
 _FORBIDDEN = re.compile(r'[\x00-\x1f\x7f\ud800-\udfff\\<>:"|?*]')
 
 
-def write_brat(path: Path, corpus: Corpus) -> Losses:
+def write_brat(path: Path, corpus: Corpus) -> Written:
     """Write a corpus as a folder that appears when all is written.
 
     Args:
@@ -40,7 +40,7 @@ def write_brat(path: Path, corpus: Corpus) -> Losses:
         corpus: The documents.
 
     Returns:
-        What the format could not carry, counted.
+        How much was written, and what the format could not carry.
 
     Raises:
         FednerError: If the folder is in use, or a label or a text cannot stand in brat.
@@ -54,6 +54,7 @@ def write_brat(path: Path, corpus: Corpus) -> Losses:
                 "it, or write JSONL.",
             )
     losses: Counter[str] = Counter()
+    num_documents = num_mentions = 0
     target = path.resolve()
     temporary = target.with_name(f".{target.name[:100]}.{secrets.token_hex(6)}.part")
     try:
@@ -61,6 +62,8 @@ def write_brat(path: Path, corpus: Corpus) -> Losses:
         folders = {temporary}
         for document, name in _named(corpus, losses):
             folders |= _write_document(temporary, name, document)
+            num_documents += 1
+            num_mentions += len(document.spans)
         _put(temporary / CONFIGURATION, _configuration(corpus.labels))
         for folder in folders:
             sync_folder(folder)
@@ -73,7 +76,7 @@ def write_brat(path: Path, corpus: Corpus) -> Losses:
         ) from error
     finally:
         shutil.rmtree(temporary, ignore_errors=True)
-    return dict(losses)
+    return Written(num_documents, num_mentions, dict(losses))
 
 
 def _check_target(path: Path) -> None:
@@ -180,7 +183,7 @@ def _put(path: Path, text: str) -> None:
         os.fsync(file.fileno())
 
 
-def _write(path: Path, corpus: Corpus, _options: WriteOptions) -> Losses:
+def _write(path: Path, corpus: Corpus, _options: WriteOptions) -> Written:
     return write_brat(path, corpus)
 
 

@@ -1,8 +1,9 @@
 """Writes token columns: token, tab, tag; a blank line after each sentence.
 
-A `-DOCSTART-` line stands before each document where one of them has several sentences: read again,
-a file without such lines has a document for each sentence. What columns have no place for is
-counted: ids, patients, the text between tokens, types that are annotated but never occur.
+Read again, a file without `-DOCSTART-` lines has a document for each sentence, named by its line.
+Where that is not what the corpus has, such a line stands before each document and carries its id
+and its patient: `-DOCSTART-`, `id=...`, `patient=...`, `O`. What columns have no place for is
+counted: the text between tokens, types that are annotated but never occur.
 """
 
 from collections import Counter
@@ -10,17 +11,16 @@ from collections.abc import Iterable
 from itertools import groupby
 from pathlib import Path
 
-from fedner.corpus.document import Corpus, labels_of
+from fedner.corpus.document import Corpus, Document, labels_of
 from fedner.corpus.files import atomic_writer
 from fedner.corpus.prepare import prepare
-from fedner.corpus.readers.column_layout import MARKER
+from fedner.corpus.readers.column_layout import MARKER, marker_line
 from fedner.corpus.schemes import canonical, encode
 from fedner.corpus.sentence import Sentence
-from fedner.corpus.writers.writer import Losses, WriteOptions, Writer
+from fedner.corpus.writers.writer import Losses, WriteOptions, Writer, Written
 from fedner.errors import FednerError
 
-LOST_IDS = "ids of documents (columns name them by line)"
-LOST_PATIENTS = "patients (columns have no place for them)"
+LOST_IDS = "ids that name documents by their line (they change with the file)"
 LOST_TEXT = "texts with other white space than columns stand for"
 LOST_EMPTY = "documents without tokens (left out)"
 LOST_LABELS = "annotated types that never occur (columns do not declare them)"
@@ -38,14 +38,14 @@ def write_columns(
 ) -> int:
     """Write sentences as they come, wholly or not at all, and return how many there were.
 
-    Columns carry tokens and flat entities only: not the text between tokens, nor ids. A sentence
-    without tokens cannot be written and is left out.
+    Columns carry tokens and flat entities, and ids and patients in markers: not the text between
+    tokens. A sentence without tokens cannot be written and is left out.
 
     Args:
         path: Where the file shall stand; `.gz` and `.xz` are compressed.
         sentences: The sentences; they are not held in memory.
         scheme: The tag scheme.
-        has_markers: Whether a `-DOCSTART-` line stands before each document.
+        has_markers: Whether a `-DOCSTART-` line with id and patient stands before each document.
 
     Raises:
         FednerError: If a token or label cannot stand in a column, or the scheme cannot carry the
@@ -58,7 +58,7 @@ def write_columns(
         for sentence in sentences:
             if has_markers and sentence.document != document:
                 document = sentence.document
-                file.write(f"{MARKER}\tO\n\n")
+                file.write(f"{marker_line(document, sentence.patient)}\n\n")
             if sentence.tokens:
                 if not (count or has_markers) and sentence.tokens[0][:1] == _BYTE_ORDER_MARK:
                     _refuse(sentence, ["O"] * len(sentence.tokens), (_BYTE_ORDER_MARK,))
@@ -104,13 +104,24 @@ def _refuse(sentence: Sentence, tags: list[str], marks: tuple[str, ...]) -> None
                 )
 
 
-def _write(path: Path, corpus: Corpus, options: WriteOptions) -> Losses:
+def _write(path: Path, corpus: Corpus, options: WriteOptions) -> Written:
     prepared = prepare(corpus, sentences=options.sentences, flatten=options.flatten)
-    has_markers = any(sentence.index > 0 for sentence in prepared.sentences)
+    has_markers = any(sentence.index > 0 for sentence in prepared.sentences) or not all(
+        _is_named_by_line(document) for document in corpus
+    )
     write_columns(path, prepared.sentences, options.scheme, has_markers=has_markers)
     losses = Counter(dict(prepared.changes.rows()))
     losses.update(_not_carried(corpus, prepared.sentences))
-    return dict(losses)
+    if not has_markers:
+        losses[LOST_IDS] = len(corpus)
+    num_documents = len({sentence.document for sentence in prepared.sentences})
+    return Written(num_documents, prepared.changes.entities, dict(losses))
+
+
+def _is_named_by_line(document: Document) -> bool:
+    """Whether an id only says where the document stood in a file of columns, and nothing else."""
+    name, mark, line = document.id.rpartition("#")
+    return bool(mark) and name == document.source and line.isdecimal() and document.patient is None
 
 
 def _not_carried(corpus: Corpus, sentences: Iterable[Sentence]) -> Losses:
@@ -120,8 +131,6 @@ def _not_carried(corpus: Corpus, sentences: Iterable[Sentence]) -> Losses:
         for name, group in groupby(sentences, key=lambda sentence: sentence.document)
     }
     counts = {
-        LOST_IDS: len(corpus),
-        LOST_PATIENTS: sum(document.patient is not None for document in corpus),
         LOST_TEXT: sum(texts.get(each.id, each.text) != each.text for each in corpus),
         LOST_EMPTY: sum(document.id not in texts for document in corpus),
         LOST_LABELS: len(set(corpus.labels) - set(labels_of(corpus))),

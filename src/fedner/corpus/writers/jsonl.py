@@ -8,7 +8,7 @@ from typing import Any
 from fedner.corpus.document import Corpus, Document, Segment, Span
 from fedner.corpus.files import atomic_writer
 from fedner.corpus.readers.jsonl import VERSION
-from fedner.corpus.writers.writer import Losses, WriteOptions, Writer
+from fedner.corpus.writers.writer import WriteOptions, Writer, Written
 from fedner.errors import FednerError
 
 
@@ -80,9 +80,9 @@ def _line(record: dict[str, Any]) -> str:
     return json.dumps(record, ensure_ascii=False, separators=(",", ":")) + "\n"
 
 
-def _write(path: Path, corpus: Corpus, _options: WriteOptions) -> Losses:
+def _write(path: Path, corpus: Corpus, _options: WriteOptions) -> Written:
     write_jsonl(path, corpus)
-    return {}
+    return Written.whole(corpus)
 
 
 WRITER = Writer(

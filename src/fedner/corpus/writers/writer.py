@@ -13,6 +13,26 @@ Losses = dict[str, int]
 
 
 @dataclass(frozen=True, slots=True)
+class Written:
+    """What a writer wrote.
+
+    Attributes:
+        documents: How many documents stand in the output.
+        mentions: How many mentions stand there.
+        losses: What the format could not carry.
+    """
+
+    documents: int
+    mentions: int
+    losses: Losses
+
+    @classmethod
+    def whole(cls, corpus: Corpus) -> "Written":
+        """Return the record of a corpus that was written without any loss."""
+        return cls(len(corpus), sum(len(document.spans) for document in corpus), {})
+
+
+@dataclass(frozen=True, slots=True)
 class WriteOptions:
     """What a user may say about an output; a format ignores what is not its own.
 
@@ -34,12 +54,12 @@ class Writer:
     Attributes:
         name: What users call the format.
         description: One line for people.
-        write: Writes a corpus, wholly or not at all, and returns what was lost. It raises where
-            the format cannot carry the corpus and leaving something out would mislead.
+        write: Writes a corpus, wholly or not at all, and returns what was written and lost. It
+            raises where the format cannot carry the corpus and leaving something out would mislead.
         makes_folder: Whether the output is a folder rather than a file.
     """
 
     name: str
     description: str
-    write: Callable[[Path, Corpus, WriteOptions], Losses]
+    write: Callable[[Path, Corpus, WriteOptions], Written]
     makes_folder: bool = False

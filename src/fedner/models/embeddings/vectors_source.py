@@ -13,12 +13,19 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import BinaryIO, Literal, cast
 
+from fedner.corpus.archives import is_archive
+from fedner.corpus.foreign import foreign_file
 from fedner.errors import FednerError
 from fedner.models.embeddings.vectors_store import is_store
 
 VectorsFormat = Literal[
     "text", "text with a header", "word2vec binary", "row-mapped table", "converted store"
 ]
+
+HINT = (
+    "Name vectors as published: a text file (.txt, .vec), a word2vec binary (.bin), or a folder "
+    "with vectors.npy and words.tsv."
+)
 
 HEADER = re.compile(rb"[ \t]*(\d+)[ \t]+(\d+)[ \t\r]*\n")
 # Decimal numbers and words of any language have none of these; four bytes of a float often do.
@@ -65,6 +72,7 @@ def recognise_vectors(path: Path) -> VectorsFormat:
     parts = source_files(path)
     if len(parts) == 2:
         return "row-mapped table"
+    _refuse_foreign(path)
     with opened(path) as source:
         sample = source.read(_SAMPLE_BYTES)
     if sample.startswith(_FASTTEXT_MODEL):
@@ -80,6 +88,16 @@ def recognise_vectors(path: Path) -> VectorsFormat:
     if stem.endswith(".bin") or _NEVER_IN_TEXT.search(sample, header.end()):
         return "word2vec binary"
     return "text with a header"
+
+
+def _refuse_foreign(path: Path) -> None:
+    """Refuse a file that is something else, by the name of what it is."""
+    if (what := foreign_file(path)) is not None:
+        raise FednerError(f"{path} is {what.name}, no table of word vectors", HINT)
+    if is_archive(path):
+        raise FednerError(
+            f"{path} is an archive, no table of word vectors", f"Unpack it first. {HINT}"
+        )
 
 
 @contextmanager

@@ -395,6 +395,8 @@ def stated(settings: Mapping[str, Any]) -> str:
             platform["data"] = LOCAL
         for table_, key in ((platform, "ledger"), (platform["split"], "test_data")):
             table_[key] = None if table_[key] is None else LOCAL
+        if platform.get("patients") is not None:  # names of files, and of patients among them
+            platform["patients"] = LOCAL
     held = shown["embeddings"]
     held["words"], held["context"] = (PurePath(held[key]).name for key in ("words", "context"))
     held["cache"] = None if held["cache"] is None else LOCAL

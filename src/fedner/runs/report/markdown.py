@@ -10,7 +10,7 @@ from collections.abc import Iterable, Sequence
 # sequence of a heading or strike-through. What matters only at the beginning of a line ("-", "1.")
 # is left alone: texts of others never stand there.
 _MARKUP = re.compile(r"([\\`*_\[\]<>#|~&])")
-_INVISIBLE = re.compile(r"[\s\x00-\x1f\x7f-\x9f\u2028\u2029]+")
+_INVISIBLE = re.compile(r"[\s\x00-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069]+")
 _ADDRESS = re.compile(r"(?<=:)(?=//)|(?<=www)(?=\.)|(?=@)", re.IGNORECASE)
 
 
