@@ -21,6 +21,6 @@ def test_a_narrow_terminal_cuts_no_name_short(width: int) -> None:
 
 def test_a_zero_from_below_has_no_sign_of_its_own() -> None:
     difference = {"value": 0.0, "low": -0.0, "high": -1e-9}
-    assert interval(difference) == "+0.0 (+0.0 to +0.0)"
+    assert interval(difference) == "+0.0 (+0.0, +0.0)"
     difference = {"value": -0.018, "low": -0.04, "high": 0.01}
-    assert interval(difference) == "-1.8 (-4.0 to +1.0)"
+    assert interval(difference) == "-1.8 (-4.0, +1.0)"
