@@ -1,0 +1,98 @@
+"""Noise where nothing else would show its absence: the private part, and each of the rounds."""
+
+from collections.abc import Collection
+
+import pytest
+import torch
+from linear_platform import LinearLearner, linear_partition
+from torch import Tensor
+
+from fedner.federated.algorithms import FednerSettings, fedner
+from fedner.federated.messages import Broadcast
+from fedner.federated.platform import LocalSettings, Platform, platform
+from fedner.federated.private_steps import PlatformPrivacy, PrivateSteps
+from fedner.federated.server_noise import ServerNoise
+from fedner.optimisers import OptimiserSettings
+from fedner.privacy.entropy import SeededSimulation, Source, SystemEntropy
+from fedner.privacy.noise import Clipped, clip
+from fedner.privacy.sampling import Units
+from fedner.tensors import SharedState
+
+WIDE = 40_000
+RATE = 0.5
+
+
+class Silent(LinearLearner):
+    """Many weights whose gradients are zero: what its steps move is noise alone."""
+
+    def __init__(self) -> None:
+        super().__init__([[0.0, 0.0, 0.0]], [0.0])
+        for name in self._weights:
+            self._weights[name] = torch.zeros(WIDE)
+
+    def clipped(self, draw: object, norm: float, names: Collection[str], *rest: object) -> Clipped:  # type: ignore[override]
+        del draw, rest
+        return clip({name: torch.zeros(WIDE) for name in names}, norm)
+
+
+def silent(source: Source, **changes: object) -> Platform:
+    settings = PlatformPrivacy(3.0, 0.5, 4, where="central", source=source, **changes)  # type: ignore[arg-type]
+    steps = PrivateSteps(settings, (Units("sentence", ((0,),)),))
+    local = LocalSettings(OptimiserSettings("sgd", RATE), clip=None)
+    return platform("a", Silent(), linear_partition(), 7, local, privacy=steps)
+
+
+def zeros() -> SharedState:
+    names = ("private.c", "shared.a", "shared.b")
+    return linear_partition().shared_state({name: torch.zeros(WIDE) for name in names})
+
+
+def accepts(values: Tensor, sigma: float) -> bool:
+    """Whether the variance is that of sigma, to five standard errors."""
+    ratio = float(values.double().square().mean()) / sigma**2
+    return abs(ratio - 1) < 5 * (2 / values.numel()) ** 0.5
+
+
+def correlation(left: Tensor, right: Tensor) -> float:
+    return abs(float(torch.corrcoef(torch.stack([left, right]))[0, 1]))
+
+
+@pytest.mark.parametrize("source", [SeededSimulation(5), SystemEntropy()], ids=["seeded", "system"])
+def test_with_noise_at_the_server_the_private_part_is_noised_at_home(source: Source) -> None:
+    own = silent(source)
+    before = own.private()["private.c"].clone()
+    broadcast = Broadcast("run", 1, zeros(), batches={"a": 2})
+    update = own.answer(fedner(FednerSettings()).local, broadcast)
+    assert all(not bool(tensor.any()) for tensor in update.tensors.values()), "the server noises it"
+    moved = own.private()["private.c"] - before
+    sigma = RATE * 0.5 * 3.0 / 2  # the expected size is 2
+    assert accepts(moved, sigma)
+    assert not accepts(moved, sigma * 2 / 3)
+    assert not accepts(moved, sigma * 3 / 2)
+
+
+def test_a_frozen_private_part_needs_no_noise_at_home() -> None:
+    own = silent(SeededSimulation(5), private_part="frozen")
+    update = own.answer(fedner().local, Broadcast("run", 1, zeros(), batches={"a": 2}))
+    assert set(update.tensors) == {"shared.a", "shared.b"}
+    assert not bool(own.private()["private.c"].any())
+
+
+def noised(round_: int, source: Source) -> Tensor:
+    fold = ServerNoise(3.0, 0.5, source=source).rule(round_)()
+    fold.add(zeros(), 2.0)
+    return fold.result()["shared.a"]
+
+
+def test_the_server_noises_every_round_afresh() -> None:
+    """Two rounds with the same noise: their difference would be the sums themselves."""
+    source = SeededSimulation(5)
+    first, second, third = (noised(round_, source) for round_ in (1, 2, 3))
+    for left, right in ((first, second), (second, third), (first, third)):
+        assert correlation(left, right) < 5 / WIDE**0.5
+    assert torch.equal(first, noised(1, source)), "a simulation can be repeated"
+    assert correlation(first, noised(1, SeededSimulation(6))) < 5 / WIDE**0.5
+    assert correlation(noised(1, SystemEntropy()), noised(1, SystemEntropy())) < 5 / WIDE**0.5
+    assert accepts(first, 0.5 * 3.0 / 2)
+    assert not accepts(first, 0.5 * 3.0 / 2 * 2 / 3)
+    assert not accepts(first, 0.5 * 3.0 / 2 * 3 / 2)
