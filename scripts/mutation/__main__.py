@@ -8,6 +8,7 @@ import argparse
 import hashlib
 import json
 import os
+import signal
 import sys
 from collections import Counter
 from collections.abc import Iterator
@@ -68,6 +69,7 @@ class Verdict:
 def main(arguments: list[str]) -> int:
     # Before torch is imported (`warm_up`): a process that has threads must not fork.
     os.environ.update(OMP_NUM_THREADS="1", OPENBLAS_NUM_THREADS="1", MKL_NUM_THREADS="1")
+    signal.signal(signal.SIGTERM, lambda number, _: sys.exit(128 + number))  # ends the forks too
     options = _options(arguments)
     console = Console()
     mutants = all_mutants(ROOT, ROOMS)
@@ -121,7 +123,7 @@ def _judged(
         return list(held.values())
     warm_up()
     roots = copies(ROOT, ROOT / ".mutation" / "copies", min(options.workers, len(left)))
-    traces = traced(ROOT, roots, ROOT / ".mutation" / "traces", list(ROOMS), console.print)
+    traces = traced(roots, ROOT / ".mutation" / "traces", list(ROOMS), console.print)
     list(run_jobs([Job("collect", collect, 600) for _ in roots], roots))
     found = []
     for done, mutant, num_tests in _run(left, texts, traces, roots, options, console):

@@ -33,6 +33,7 @@ OPTIONS = (
 def enter(root: Path) -> None:
     """Make this process one of a copy of the repository."""
     os.setsid()
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)
     os.chdir(root)
     sys.dont_write_bytecode = True
     sys.path[:0] = [str(root / "src")]

@@ -5,7 +5,7 @@ Kept by test file. A file is traced anew where it, a module that tests share, or
 
 import hashlib
 import json
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -47,19 +47,17 @@ def digest(root: Path, files: Iterable[Path]) -> str:
 
 
 def traced(
-    root: Path, copies: list[Path], cache: Path, rooms: list[str], say: Callable[[str], None]
+    copies: list[Path], cache: Path, rooms: list[str], say: Callable[[str], None]
 ) -> dict[str, Trace]:
     """Return what every test that passes runs, tracing those files whose record is out of date."""
     cache.mkdir(parents=True, exist_ok=True)
+    root = copies[0]
     sources = digest(root, (root / "src").rglob("*.py"))
-    tests = sorted((root / "tests").rglob("*.py"))
-    common = digest(root, (path for path in tests if not path.name.startswith("test_")))
     records = {}
-    for path in tests:
-        if path.name.startswith("test_"):
-            name = str(path.relative_to(root))
-            key = hashlib.sha256(f"{sources}{common}{digest(root, [path])}{rooms}".encode())
-            records[name] = cache / f"{path.stem}-{key.hexdigest()[:16]}.json"
+    for path in sorted((root / "tests").rglob("test_*.py")):
+        own = digest(root, [path, *_beside(path, root / "tests")])
+        key = hashlib.sha256(f"{sources}{own}{rooms}".encode()).hexdigest()
+        records[str(path.relative_to(root))] = cache / f"{path.stem}-{key[:16]}.json"
     stale = [name for name, record in records.items() if not record.is_file()]
     jobs = [
         Job(name, partial(trace, file=name, rooms=rooms, report=records[name]), MOST_SECONDS)
@@ -73,6 +71,14 @@ def traced(
         held = len(json.loads(record.read_text()))
         say(f"traced {number}/{len(stale)}: {done.job.name}, {held} tests, {done.seconds:.0f} s")
     return {test: each for record in records.values() for test, each in _read(record).items()}
+
+
+def _beside(test: Path, top: Path) -> Iterator[Path]:
+    """Yield the modules that a test file may share: those of its folder and of the ones above."""
+    folders = [folder for folder in test.parents if folder.is_relative_to(top)]
+    for path in (path for folder in folders for path in folder.glob("*.py")):
+        if not path.name.startswith("test_"):
+            yield path
 
 
 def _read(record: Path) -> dict[str, Trace]:

@@ -10,6 +10,7 @@ import hashlib
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 
 import libcst as cst
@@ -172,6 +173,7 @@ def _is_type_alias(node: cst.SimpleStatementLine) -> bool:
     )
 
 
+@cache
 def _changes(source: str) -> tuple[cst.Module, list[_Change]]:
     wrapper = MetadataWrapper(cst.parse_module(source))
     visitor = _Changes()
