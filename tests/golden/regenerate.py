@@ -9,6 +9,7 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
+from golden_curve import curves
 from golden_runs import FOLDER, RUNS, TOLERANCES, computed, differences, recorded
 
 from fedner.engines.roster import one_thread
@@ -28,6 +29,8 @@ def main(names: list[str]) -> int:
         record = {"settings": list(RUNS[name]), "tolerances": TOLERANCES, "values": values}
         (FOLDER / f"{name}.json").write_text(json.dumps(record, indent=1) + "\n")
         print(f"{name}: written")
+    for file, text in curves().items():
+        (FOLDER / file).write_text(text)
     return 0
 
 

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 import torch
+from golden_curve import curves
 from golden_runs import FOLDER, RUNS, TOLERANCES, computed, differences, recorded
 
 HINT = "Where the change is meant: python tests/golden/regenerate.py, and say why in the commit."
@@ -59,3 +60,8 @@ def test_a_number_beyond_its_tolerance_is_reported(kind: str) -> None:
         assert any("None" in line for line in differences(*pair))
     found[kind][key] = float("nan")
     assert list(differences(found, record))
+
+
+@pytest.mark.parametrize("file", curves())
+def test_the_curve_of_a_plan_is_drawn_as_recorded(file: str) -> None:
+    assert curves()[file] == (FOLDER / file).read_text(), HINT

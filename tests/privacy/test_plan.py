@@ -97,3 +97,24 @@ def test_the_svg_stands_alone() -> None:
         assert len(points) == 11
         assert all(0 <= x <= 640 and 0 <= y <= 360 for x, y in points)
     assert "http" not in picture.replace("http://www.w3.org/2000/svg", "")
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "least"),
+    [
+        ("examples", 0, 1),
+        ("examples", 2, 3),
+        ("batch", 0, 1),
+        ("epochs", 0, 1),
+        ("platforms", 0, 1),
+    ],
+)
+def test_a_number_that_makes_no_sense_is_named(name: str, value: int, least: int) -> None:
+    asked = {"examples": 749, "noise": 1.0, **SETTING, name: value}
+    if least == 3:
+        asked["platforms"] = 3
+    with pytest.raises(FednerError) as caught:
+        plan(**asked)
+    expected = f"The privacy plan makes no sense: {name} is {value}, expected at least {least}."
+    assert caught.value.message == expected
+    plan(**{**asked, name: least}, with_curve=False)
