@@ -25,8 +25,10 @@ from scripts.mutation.mutants import Mutant, all_mutants, drawn, mutated_source
 
 ROOT = Path(__file__).resolve().parents[2]
 ROOMS = ("privacy", "federated", "scoring")
-# Beside the tests' own time: importing fedner and the test files.
-START_SECONDS = 60
+# A fork is ended after this many seconds and this many times what its tests take: something waits
+# for what never comes. Generous, because the machine may be busy.
+START_SECONDS = 300
+PATIENCE = 10
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,7 +144,7 @@ def _unsteady(tests: set[str], traces: dict[str, Trace], roots: list[Path]) -> s
     found: set[str] = set()
     while tests - found:
         own = {test: traces[test].seconds for test in sorted(tests - found)}
-        limit = START_SECONDS + 4 * sum(own.values())
+        limit = START_SECONDS + PATIENCE * sum(own.values())
         [done] = run_jobs([Job("no mutant", partial(_judge, seconds=own), limit)], roots[:1])
         if done.code == 0:
             break
@@ -166,7 +168,7 @@ def _run(
         if not own:
             yield None, mutant, 0
             continue
-        limit = START_SECONDS + 4 * sum(own.values())
+        limit = START_SECONDS + PATIENCE * sum(own.values())
         work = partial(_judge, seconds=own)
         jobs.append(Job(mutant.name, work, limit, ((mutant.path, texts[mutant.name]),)))
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn())
