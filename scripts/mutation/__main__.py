@@ -15,11 +15,12 @@ from collections.abc import Iterator
 from dataclasses import asdict, dataclass, replace
 from functools import partial
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 from scripts.mutation.child import TIMED_OUT, collect, judge
-from scripts.mutation.coverage_map import Trace, chosen, digest, traced
+from scripts.mutation.coverage_map import MOST_SECONDS, Trace, chosen, digest, traced
 from scripts.mutation.forks import Done, Job, copies, run_jobs, warm_up
 from scripts.mutation.mutants import Mutant, all_mutants, drawn, mutated_source
 
@@ -124,18 +125,21 @@ def _judged(
     if not left:
         return list(held.values())
     warm_up()
-    roots = copies(ROOT, ROOT / ".mutation" / "copies", min(options.workers, len(left)))
-    traces = traced(roots, ROOT / ".mutation" / "traces", list(ROOMS), console.print)
-    list(run_jobs([Job("collect", collect, 600) for _ in roots], roots))
-    found = []
-    for done, mutant, num_tests in _run(left, texts, traces, roots, options, console):
-        found.append(_verdict(done, mutant, num_tests, keys[mutant.name], tests_key))
-        _store(store, found[-1])
-    unsteady = _unsteady({each.by for each in found if each.by in traces}, traces, roots)
-    for place, each in enumerate(found):
+    with TemporaryDirectory(
+        prefix="copies-", dir=store.parent, ignore_cleanup_errors=True
+    ) as place:
+        roots = copies(ROOT, Path(place), min(options.workers, len(left)))
+        traces = traced(roots, store.parent / "traces", list(ROOMS), console.print)
+        list(run_jobs([Job("collect", collect, MOST_SECONDS) for _ in roots], roots))
+        found = []
+        for done, mutant, num_tests in _run(left, texts, traces, roots, options, console):
+            found.append(_verdict(done, mutant, num_tests, keys[mutant.name], tests_key))
+            _store(store, found[-1])
+        unsteady = _unsteady({each.by for each in found if each.by in traces}, traces, roots)
+    for number, each in enumerate(found):
         if each.by in unsteady:
-            found[place] = replace(each, outcome="unsure")
-            _store(store, found[place])
+            found[number] = replace(each, outcome="unsure")
+            _store(store, found[number])
     return [*held.values(), *found]
 
 

@@ -72,7 +72,6 @@ def copies(root: Path, folder: Path, number: int) -> list[Path]:
         ["git", "ls-files", "-co", "--exclude-standard", "-z"],
         cwd=root, check=True, capture_output=True, text=True,
     ).stdout.split("\0")  # fmt: skip
-    shutil.rmtree(folder, ignore_errors=True)
     made = [folder / str(each) / "repository" for each in range(number)]
     for copy in made:
         for name in filter(None, listed):
