@@ -80,3 +80,36 @@ def test_a_kernel_that_leaves_out_an_input_does_not(monkeypatch: pytest.MonkeyPa
 
 def test_without_the_kernels_the_plain_cells_are_taken() -> None:
     assert recurrence._cells(CPU) == (plain_cell, plain_cell_back)
+
+
+def one_output_less(*tensors: Tensor) -> tuple[Tensor, ...]:
+    return plain_cell_back(*tensors)[:1]
+
+
+@pytest.mark.usefixtures("_fused_are_plain")
+def test_kernels_of_another_torch_with_other_outputs_are_not_taken(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(recurrence, "_fused_back", one_output_less)
+    with pytest.raises(ValueError, match="zip"):
+        recurrence._agree(CPU)
+    on_cpu = recurrence._agree
+    monkeypatch.setattr(recurrence, "_agree", lambda _: on_cpu(CPU))
+    tried = recurrence._cells.__wrapped__(torch.device("cuda"))
+    assert tried == (plain_cell, plain_cell_back)
+
+
+@pytest.mark.usefixtures("_fused_are_plain")
+@pytest.mark.parametrize("error", [AttributeError, NotImplementedError, RuntimeError, TypeError])
+def test_kernels_that_are_missing_are_not_taken(
+    monkeypatch: pytest.MonkeyPatch, error: type[Exception]
+) -> None:
+    def missing(*tensors: Tensor) -> tuple[Tensor, ...]:
+        raise error("no such kernel")
+
+    on_cpu = recurrence._agree
+    monkeypatch.setattr(recurrence, "_agree", lambda _: on_cpu(CPU))
+    cuda = torch.device("cuda")
+    assert recurrence._cells.__wrapped__(cuda) == (recurrence._fused, recurrence._fused_back)
+    monkeypatch.setattr(recurrence, "_fused", missing)
+    assert recurrence._cells.__wrapped__(cuda) == (plain_cell, plain_cell_back)
