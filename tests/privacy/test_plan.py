@@ -2,6 +2,7 @@
 
 import json
 import math
+from dataclasses import replace
 from typing import Any
 from xml.etree import ElementTree as ET
 
@@ -118,3 +119,25 @@ def test_a_number_that_makes_no_sense_is_named(name: str, value: int, least: int
     expected = f"The privacy plan makes no sense: {name} is {value}, expected at least {least}."
     assert caught.value.message == expected
     plan(**{**asked, name: least}, with_curve=False)
+
+
+@pytest.mark.parametrize(
+    ("highest", "top"),
+    [
+        (0.9, 1),
+        (1.0, 1),
+        (1.1, 2),
+        (3.0, 4),
+        (4.5, 5),
+        (7.0, 8),
+        (8.5, 10),
+        (12.0, 20),
+        (0.03, 0.04),
+    ],
+)
+def test_the_axis_of_the_curve_ends_at_a_round_number(highest: float, top: float) -> None:
+    made = plan(examples=749, noise=1.0, **SETTING)
+    points = tuple(replace(point, rdp=highest, pld=highest / 2) for point in made.curve)
+    svg = ET.fromstring(svg_curve(replace(made, curve=points)))  # noqa: S314 - of our own making
+    labels = [each.text for each in svg.iter() if each.get("text-anchor") == "end"]
+    assert labels == [f"{top * part / 4:g}" for part in range(5)]
