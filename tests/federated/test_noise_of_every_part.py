@@ -1,16 +1,19 @@
 """Noise where nothing else would show its absence: the private part, and each of the rounds."""
 
 from collections.abc import Collection
+from itertools import combinations, pairwise
 
 import pytest
 import torch
 from linear_platform import LinearLearner, linear_partition
 from torch import Tensor
 
+from fedner.engines.in_process import InProcess
 from fedner.federated.algorithms import FednerSettings, fedner
 from fedner.federated.messages import Broadcast
-from fedner.federated.platform import LocalSettings, Platform, platform
+from fedner.federated.platform import Contribution, LocalSettings, Platform, platform
 from fedner.federated.private_steps import PlatformPrivacy, PrivateSteps
+from fedner.federated.run import RunSettings, run
 from fedner.federated.server_noise import ServerNoise
 from fedner.optimisers import OptimiserSettings
 from fedner.privacy.entropy import SeededSimulation, Source, SystemEntropy
@@ -78,21 +81,37 @@ def test_a_frozen_private_part_needs_no_noise_at_home() -> None:
     assert not bool(own.private()["private.c"].any())
 
 
-def noised(round_: int, source: Source) -> Tensor:
-    fold = ServerNoise(3.0, 0.5, source=source).rule(round_)()
-    fold.add(zeros(), 2.0)
-    return fold.result()["shared.a"]
+def noises(source: Source) -> list[Tensor]:
+    """What each of three rounds added to a shared weight, from a run whose sums are zero."""
+    algorithm = fedner(FednerSettings(server=OptimiserSettings("sgd", RATE)))
+    seen: list[Tensor] = []
+
+    def local(own: Platform, broadcast: Broadcast) -> Contribution:
+        seen.append(broadcast.shared["shared.a"].clone())
+        return algorithm.local(own, broadcast)
+
+    engine = InProcess(lambda _: silent(source), ["a"], local)
+    noise = ServerNoise(3.0, 0.5, source=source)
+    done = run(algorithm, engine, zeros(), RunSettings("dp", 3, 2, {"a": 4}, noise=noise), 7)
+    seen.append(done.server.shared["shared.a"])
+    return [after - before for before, after in pairwise(seen)]
 
 
-def test_the_server_noises_every_round_afresh() -> None:
+@pytest.mark.parametrize("source", [SeededSimulation(5), SystemEntropy()], ids=["seeded", "system"])
+def test_the_server_noises_every_round_afresh(source: Source) -> None:
     """Two rounds with the same noise: their difference would be the sums themselves."""
-    source = SeededSimulation(5)
-    first, second, third = (noised(round_, source) for round_ in (1, 2, 3))
-    for left, right in ((first, second), (second, third), (first, third)):
+    rounds = noises(source)
+    for left, right in combinations(rounds, 2):
         assert correlation(left, right) < 5 / WIDE**0.5
-    assert torch.equal(first, noised(1, source)), "a simulation can be repeated"
-    assert correlation(first, noised(1, SeededSimulation(6))) < 5 / WIDE**0.5
-    assert correlation(noised(1, SystemEntropy()), noised(1, SystemEntropy())) < 5 / WIDE**0.5
-    assert accepts(first, 0.5 * 3.0 / 2)
-    assert not accepts(first, 0.5 * 3.0 / 2 * 2 / 3)
-    assert not accepts(first, 0.5 * 3.0 / 2 * 3 / 2)
+    sigma = RATE * 0.5 * 3.0 / 2
+    for each in rounds:
+        assert accepts(each, sigma)
+        assert not accepts(each, sigma * 2 / 3)
+        assert not accepts(each, sigma * 3 / 2)
+    again = noises(source)[0]
+    if source.is_simulation:
+        assert torch.equal(rounds[0], again), "a simulation can be repeated"
+        other = noises(SeededSimulation(6))[0]
+        assert correlation(rounds[0], other) < 5 / WIDE**0.5
+    else:
+        assert correlation(rounds[0], again) < 5 / WIDE**0.5

@@ -234,3 +234,14 @@ def test_too_few_or_broken_values_are_refused(values: list[float]) -> None:
 def test_unpaired_runs_are_refused() -> None:
     with pytest.raises(FednerError, match="2 runs of the first, 3 of the second"):
         paired_means([1, 2], [1, 2, 3])
+
+
+def test_a_seed_gives_the_same_interval_in_years_to_come() -> None:
+    first = [Counts(tp=at % 3, fp=at % 2, fn=(at + 1) % 2) for at in range(12)]
+    second = [Counts(tp=(at + 1) % 3, fp=0, fn=at % 2) for at in range(12)]
+    interval = bootstrap_interval(first, seed=4, num_resamples=200)
+    assert (interval.low, interval.high) == pytest.approx((0.5375, 0.7394021739))
+    found = paired_test(first, second, seed=4, num_resamples=200)
+    ends = (found.difference.low, found.difference.high)
+    assert ends == pytest.approx((-0.0435817805, 0.3233115983))
+    assert found.p_value == pytest.approx(37 / 201)
