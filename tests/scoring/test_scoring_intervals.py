@@ -245,3 +245,20 @@ def test_a_seed_gives_the_same_interval_in_years_to_come() -> None:
     ends = (found.difference.low, found.difference.high)
     assert ends == pytest.approx((-0.0435817805, 0.3233115983))
     assert found.p_value == pytest.approx(37 / 201)
+
+
+@pytest.mark.parametrize("confidence", [-0.1, 0.0, 1.0, 1.5])
+def test_a_confidence_that_is_no_share_is_refused(confidence: float) -> None:
+    units = [Counts(tp=1), Counts(fp=1)]
+    with pytest.raises(FednerError, match=f"confidence is {confidence}; expected a share"):
+        bootstrap_interval(units, seed=1, confidence=confidence)
+    with pytest.raises(FednerError, match=f"confidence is {confidence}; expected a share"):
+        paired_test(units, units, seed=1, confidence=confidence)
+
+
+@pytest.mark.parametrize(
+    ("probability", "degrees"), [(0.0, 3.0), (1.0, 3.0), (1.5, 3.0), (-0.5, 3.0), (0.9, 0.0)]
+)
+def test_a_quantile_that_does_not_exist_is_refused(probability: float, degrees: float) -> None:
+    with pytest.raises(FednerError, match=f"probability {probability}, degrees of .* {degrees};"):
+        t_quantile(probability, degrees)
