@@ -4,6 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 BENCH_STAMP := $(VENV)/.installed-bench
+MUTATION_STAMP := $(VENV)/.installed-mutation
 PEERS := .venv-peers
 PEERS_STAMP := $(PEERS)/.installed
 # Federated peers, an environment each: their pins exclude one another.
@@ -13,7 +14,7 @@ FEDERATION_flower := flwr[simulation]==1.41.*
 FEDERATION_flare := nvflare==2.9.*
 FEDERATION_pfl := pfl==0.6.*
 
-.PHONY: help setup demo test test-slow check format bench bench-peers bench-federations clean
+.PHONY: help setup demo test test-slow check format mutation bench bench-peers bench-federations clean
 .DEFAULT_GOAL := help
 
 help:  ## list the targets
@@ -50,6 +51,13 @@ format: $(STAMP)  ## let ruff mend what it can
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
 
+$(MUTATION_STAMP): $(STAMP)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[mutation]'
+	touch $@
+
+mutation: $(MUTATION_STAMP)  ## break 300 lines drawn by a seed: do the tests notice? (under an hour)
+	$(BIN)/python -m scripts.mutation
+
 $(PEERS_STAMP): pyproject.toml
 	test -x $(PEERS)/bin/python || $(PYTHON) -m venv $(PEERS)
 	$(PEERS)/bin/python -m pip install --quiet --disable-pip-version-check 'torch>=2.6,<2.14'
@@ -72,4 +80,4 @@ bench: $(BENCH_STAMP)  ## speed and memory, as ratios against peers in the same 
 	$(BIN)/python -m benchmarks
 
 clean:  ## remove what the other targets made
-	rm -rf $(VENV) $(PEERS) $(FEDERATIONS:%=.venv-%) .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis dist
+	rm -rf $(VENV) $(PEERS) $(FEDERATIONS:%=.venv-%) .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis .mutation dist

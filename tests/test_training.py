@@ -223,3 +223,14 @@ def test_a_state_is_a_copy_that_later_epochs_leave_alone() -> None:
     assert not same(taken[0], taken[1])
     assert not same(states[0].weights, states[1].weights)
     assert states[-1].curve[-1] == EpochRecord(4, states[-1].curve[-1].loss, None)
+
+
+def test_what_is_held_out_tears_no_patient_apart() -> None:
+    own = [replace(each, patient=f"p{place % 5}") for place, each in enumerate(SENTENCES)]
+    rest, held = hold_out(encoded(fresh()), own, SPACE, by="patient", seed=5)
+    held_patients = {each.patient for each in held.sentences}
+    assert len(held_patients) == 1
+    members = [each for each in own if each.patient in held_patients]
+    assert list(held.sentences) == members
+    assert len(held.corpus) == len(members)
+    assert len(rest) == len(own) - len(members)

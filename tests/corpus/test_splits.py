@@ -182,6 +182,24 @@ def test_holding_out_takes_a_tenth_of_the_training_side_only():
         holdout(Split(whole.train[:4], whole.test), by="sentence", seed=3)
 
 
+@given(CORPORA, UNITS, st.floats(0.1, 0.5), SEEDS)
+def test_holding_out_tears_no_unit_apart(sentences, by, share, seed):
+    owner = OWNER.get(by, lambda s: s.tokens)
+    if len({owner(s) for s in sentences}) < 2 or not round(share * len(sentences)):
+        return
+    parts = holdout(Split(tuple(sentences), ()), by=by, share=share, seed=seed)
+    assert parts.dev
+    assert Counter(parts.train) + Counter(parts.dev) == Counter(sentences)
+    assert not {owner(s) for s in parts.train} & {owner(s) for s in parts.dev}
+
+
+def test_holding_out_patients_takes_whole_ones():
+    sentences = numbered([[3, 2], [4, 1], [5], [2, 3]])  # five sentences of each of four patients
+    parts = holdout(Split(tuple(sentences), ()), by="patient", share=0.1, seed=3)
+    assert len(parts.dev) == 5
+    assert len({sentence.patient for sentence in parts.dev}) == 1
+
+
 def test_fixed_files_become_a_split_and_empty_ones_are_refused():
     a, b, c = numbered([[1, 1, 1]])
     assert fixed([a], iter([b])) == Split((a,), (b,))

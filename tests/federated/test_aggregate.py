@@ -110,8 +110,9 @@ def test_replies_are_put_in_order_and_the_silent_become_failures(
     arrived = [update(name, 1.0) for name in order[:answered]]
     replies = list(in_canonical_order(arrived, ["a", "b", "c", "d"]))
     assert [reply.platform for reply in replies] == ["a", "b", "c", "d"]
-    silent = {reply.platform for reply in replies if isinstance(reply, Failure)}
-    assert silent == set(order[answered:])
+    silent = [reply for reply in replies if isinstance(reply, Failure)]
+    assert {reply.platform for reply in silent} == set(order[answered:])
+    assert all((reply.round, reply.code) == (0, "no-reply") for reply in silent)
 
 
 def test_unasked_and_second_replies_come_last() -> None:

@@ -2,6 +2,7 @@
 
 import math
 from collections import Counter
+from dataclasses import replace
 
 import pytest
 import torch
@@ -89,6 +90,16 @@ def test_a_control_without_batches_is_refused() -> None:
     corpus = encode_corpus(sentences, tagger.embeddings.words, space=space)
     with pytest.raises(FednerError, match=r"found batches \(\)"):
         alone(lambda: tagger, corpus, sentences, space, AloneSettings((), 1), seed=1)
+
+
+def test_a_control_holds_out_whole_patients() -> None:
+    tagger = new_tagger("case-reports", "fedner")
+    space = space_of("case-reports", "fedner")
+    one = [replace(each, patient="p0") for each in sentences_of("case-reports")]
+    corpus = encode_corpus(one, tagger.embeddings.words, space=space)
+    by_patient = AloneSettings((8,), 1, by="patient")
+    with pytest.raises(FednerError, match="found 1 patient; expected at least 2"):
+        alone(lambda: tagger, corpus, one, space, by_patient, seed=1)
 
 
 @pytest.mark.parametrize("unannotated", ["outside", "marginal"])

@@ -2,6 +2,7 @@
 
 import json
 import math
+from dataclasses import replace
 from typing import Any
 from xml.etree import ElementTree as ET
 
@@ -97,3 +98,46 @@ def test_the_svg_stands_alone() -> None:
         assert len(points) == 11
         assert all(0 <= x <= 640 and 0 <= y <= 360 for x, y in points)
     assert "http" not in picture.replace("http://www.w3.org/2000/svg", "")
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "least"),
+    [
+        ("examples", 0, 1),
+        ("examples", 2, 3),
+        ("batch", 0, 1),
+        ("epochs", 0, 1),
+        ("platforms", 0, 1),
+    ],
+)
+def test_a_number_that_makes_no_sense_is_named(name: str, value: int, least: int) -> None:
+    asked = {"examples": 749, "noise": 1.0, **SETTING, name: value}
+    if least == 3:
+        asked["platforms"] = 3
+    with pytest.raises(FednerError) as caught:
+        plan(**asked)
+    expected = f"The privacy plan makes no sense: {name} is {value}, expected at least {least}."
+    assert caught.value.message == expected
+    plan(**{**asked, name: least}, with_curve=False)
+
+
+@pytest.mark.parametrize(
+    ("highest", "top"),
+    [
+        (0.9, 1),
+        (1.0, 1),
+        (1.1, 2),
+        (3.0, 4),
+        (4.5, 5),
+        (7.0, 8),
+        (8.5, 10),
+        (12.0, 20),
+        (0.03, 0.04),
+    ],
+)
+def test_the_axis_of_the_curve_ends_at_a_round_number(highest: float, top: float) -> None:
+    made = plan(examples=749, noise=1.0, **SETTING)
+    points = tuple(replace(point, rdp=highest, pld=highest / 2) for point in made.curve)
+    svg = ET.fromstring(svg_curve(replace(made, curve=points)))  # noqa: S314 - of our own making
+    labels = [each.text for each in svg.iter() if each.get("text-anchor") == "end"]
+    assert labels == [f"{top * part / 4:g}" for part in range(5)]

@@ -38,6 +38,7 @@ def test_nothing_divided_by_nothing_is_zero() -> None:
     assert RelaxedCounts().measures == (0, 0, 0)
     assert RelaxedCounts(predicted=2, gold=2).measures == (0, 0, 0)
     assert TokenCounts().weighted == TokenCounts().always_o == (0, 0, 0)
+    assert TokenCounts(gold={"B-Drug": 2}).always_o == (0, 0, 0), "no token is outside"
     assert macro([]) == (0, 0, 0)
 
 

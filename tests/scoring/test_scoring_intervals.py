@@ -234,3 +234,31 @@ def test_too_few_or_broken_values_are_refused(values: list[float]) -> None:
 def test_unpaired_runs_are_refused() -> None:
     with pytest.raises(FednerError, match="2 runs of the first, 3 of the second"):
         paired_means([1, 2], [1, 2, 3])
+
+
+def test_a_seed_gives_the_same_interval_in_years_to_come() -> None:
+    first = [Counts(tp=at % 3, fp=at % 2, fn=(at + 1) % 2) for at in range(12)]
+    second = [Counts(tp=(at + 1) % 3, fp=0, fn=at % 2) for at in range(12)]
+    interval = bootstrap_interval(first, seed=4, num_resamples=200)
+    assert (interval.low, interval.high) == pytest.approx((0.5375, 0.7394021739))
+    found = paired_test(first, second, seed=4, num_resamples=200)
+    ends = (found.difference.low, found.difference.high)
+    assert ends == pytest.approx((-0.0435817805, 0.3233115983))
+    assert found.p_value == pytest.approx(37 / 201)
+
+
+@pytest.mark.parametrize("confidence", [-0.1, 0.0, 1.0, 1.5])
+def test_a_confidence_that_is_no_share_is_refused(confidence: float) -> None:
+    units = [Counts(tp=1), Counts(fp=1)]
+    with pytest.raises(FednerError, match=f"confidence is {confidence}; expected a share"):
+        bootstrap_interval(units, seed=1, confidence=confidence)
+    with pytest.raises(FednerError, match=f"confidence is {confidence}; expected a share"):
+        paired_test(units, units, seed=1, confidence=confidence)
+
+
+@pytest.mark.parametrize(
+    ("probability", "degrees"), [(0.0, 3.0), (1.0, 3.0), (1.5, 3.0), (-0.5, 3.0), (0.9, 0.0)]
+)
+def test_a_quantile_that_does_not_exist_is_refused(probability: float, degrees: float) -> None:
+    with pytest.raises(FednerError, match=f"probability {probability}, degrees of .* {degrees};"):
+        t_quantile(probability, degrees)

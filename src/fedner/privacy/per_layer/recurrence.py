@@ -286,7 +286,7 @@ def _cells(device: torch.device) -> tuple[Any, Any]:
         try:
             if _agree(device):
                 return _fused, _fused_back
-        except (AttributeError, NotImplementedError, RuntimeError, TypeError):
+        except (AttributeError, NotImplementedError, RuntimeError, TypeError, ValueError):
             pass
     return plain_cell, plain_cell_back
 

@@ -1,0 +1,1 @@
+"""Mutation testing: break one line of a guarantee, and see whether a test notices."""

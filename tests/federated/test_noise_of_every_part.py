@@ -1,0 +1,117 @@
+"""Noise where nothing else would show its absence: the private part, and each of the rounds."""
+
+from collections.abc import Collection
+from itertools import combinations, pairwise
+
+import pytest
+import torch
+from linear_platform import LinearLearner, linear_partition
+from torch import Tensor
+
+from fedner.engines.in_process import InProcess
+from fedner.federated.algorithms import FednerSettings, fedner
+from fedner.federated.messages import Broadcast
+from fedner.federated.platform import Contribution, LocalSettings, Platform, platform
+from fedner.federated.private_steps import PlatformPrivacy, PrivateSteps
+from fedner.federated.run import RunSettings, run
+from fedner.federated.server_noise import ServerNoise
+from fedner.optimisers import OptimiserSettings
+from fedner.privacy.entropy import SeededSimulation, Source, SystemEntropy
+from fedner.privacy.noise import Clipped, clip
+from fedner.privacy.sampling import Units
+from fedner.tensors import SharedState
+
+WIDE = 40_000
+RATE = 0.5
+
+
+class Silent(LinearLearner):
+    """Many weights whose gradients are zero: what its steps move is noise alone."""
+
+    def __init__(self) -> None:
+        super().__init__([[0.0, 0.0, 0.0]], [0.0])
+        for name in self._weights:
+            self._weights[name] = torch.zeros(WIDE)
+
+    def clipped(self, draw: object, norm: float, names: Collection[str], *rest: object) -> Clipped:  # type: ignore[override]
+        del draw, rest
+        return clip({name: torch.zeros(WIDE) for name in names}, norm)
+
+
+def silent(source: Source, **changes: object) -> Platform:
+    settings = PlatformPrivacy(3.0, 0.5, 4, where="central", source=source, **changes)  # type: ignore[arg-type]
+    steps = PrivateSteps(settings, (Units("sentence", ((0,),)),))
+    local = LocalSettings(OptimiserSettings("sgd", RATE), clip=None)
+    return platform("a", Silent(), linear_partition(), 7, local, privacy=steps)
+
+
+def zeros() -> SharedState:
+    names = ("private.c", "shared.a", "shared.b")
+    return linear_partition().shared_state({name: torch.zeros(WIDE) for name in names})
+
+
+def accepts(values: Tensor, sigma: float) -> bool:
+    """Whether the variance is that of sigma, to five standard errors."""
+    ratio = float(values.double().square().mean()) / sigma**2
+    return abs(ratio - 1) < 5 * (2 / values.numel()) ** 0.5
+
+
+def correlation(left: Tensor, right: Tensor) -> float:
+    return abs(float(torch.corrcoef(torch.stack([left, right]))[0, 1]))
+
+
+@pytest.mark.parametrize("source", [SeededSimulation(5), SystemEntropy()], ids=["seeded", "system"])
+def test_with_noise_at_the_server_the_private_part_is_noised_at_home(source: Source) -> None:
+    own = silent(source)
+    before = own.private()["private.c"].clone()
+    broadcast = Broadcast("run", 1, zeros(), batches={"a": 2})
+    update = own.answer(fedner(FednerSettings()).local, broadcast)
+    assert all(not bool(tensor.any()) for tensor in update.tensors.values()), "the server noises it"
+    moved = own.private()["private.c"] - before
+    sigma = RATE * 0.5 * 3.0 / 2  # the expected size is 2
+    assert accepts(moved, sigma)
+    assert not accepts(moved, sigma * 2 / 3)
+    assert not accepts(moved, sigma * 3 / 2)
+
+
+def test_a_frozen_private_part_needs_no_noise_at_home() -> None:
+    own = silent(SeededSimulation(5), private_part="frozen")
+    update = own.answer(fedner().local, Broadcast("run", 1, zeros(), batches={"a": 2}))
+    assert set(update.tensors) == {"shared.a", "shared.b"}
+    assert not bool(own.private()["private.c"].any())
+
+
+def noises(source: Source) -> list[Tensor]:
+    """What each of three rounds added to a shared weight, from a run whose sums are zero."""
+    algorithm = fedner(FednerSettings(server=OptimiserSettings("sgd", RATE)))
+    seen: list[Tensor] = []
+
+    def local(own: Platform, broadcast: Broadcast) -> Contribution:
+        seen.append(broadcast.shared["shared.a"].clone())
+        return algorithm.local(own, broadcast)
+
+    engine = InProcess(lambda _: silent(source), ["a"], local)
+    noise = ServerNoise(3.0, 0.5, source=source)
+    done = run(algorithm, engine, zeros(), RunSettings("dp", 3, 2, {"a": 4}, noise=noise), 7)
+    seen.append(done.server.shared["shared.a"])
+    return [after - before for before, after in pairwise(seen)]
+
+
+@pytest.mark.parametrize("source", [SeededSimulation(5), SystemEntropy()], ids=["seeded", "system"])
+def test_the_server_noises_every_round_afresh(source: Source) -> None:
+    """Two rounds with the same noise: their difference would be the sums themselves."""
+    rounds = noises(source)
+    for left, right in combinations(rounds, 2):
+        assert correlation(left, right) < 5 / WIDE**0.5
+    sigma = RATE * 0.5 * 3.0 / 2
+    for each in rounds:
+        assert accepts(each, sigma)
+        assert not accepts(each, sigma * 2 / 3)
+        assert not accepts(each, sigma * 3 / 2)
+    again = noises(source)[0]
+    if source.is_simulation:
+        assert torch.equal(rounds[0], again), "a simulation can be repeated"
+        other = noises(SeededSimulation(6))[0]
+        assert correlation(rounds[0], other) < 5 / WIDE**0.5
+    else:
+        assert correlation(rounds[0], again) < 5 / WIDE**0.5

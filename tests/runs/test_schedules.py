@@ -1,0 +1,126 @@
+"""How long things last and how fast they go: baselines, the private schedule, local fine-tuning."""
+
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+import torch
+from torch import Tensor
+
+from fedner.corpus.document import Corpus
+from fedner.corpus.synthetic import generate
+from fedner.corpus.writers.jsonl import write_jsonl
+from fedner.errors import FednerError
+from fedner.models.features import select
+from fedner.models.tagger import Tagger
+from fedner.optimisers import OptimiserSettings
+from fedner.runs.adaptation import adapt
+from fedner.runs.assembly import assemble, build_platform, encoded, new_tagger
+from fedner.runs.controls import train_alone
+from fedner.runs.finishing import finish
+from fedner.runs.folder import RunFolder, begin
+from fedner.runs.training import train_run
+from fedner.seeds import derive
+from fedner.settings import PlatformSettings, Settings
+from fedner.training import TrainingSettings, train
+
+Make = Callable[..., Settings]
+NAME = "case-reports"
+# The rounds are 4, the training part of every platform has 28 sentences, the batch is 12.
+ALGORITHMS = {
+    "fedner": ('algorithm={name="fedner",local_steps=3}', 4 * 3),
+    "fedavg, epochs": ('algorithm={name="fedavg",local={epochs=2}}', 4 * 2 * 3),
+    "fedavg, steps": ('algorithm={name="fedavg",local={steps=6}}', 4 * 6),
+}
+
+
+@pytest.mark.parametrize("case", ALGORITHMS)
+def test_a_baseline_takes_the_steps_of_all_rounds(tiny: Make, tmp_path: Path, case: str) -> None:
+    algorithm, steps = ALGORITHMS[case]
+    one = f"{{name={NAME!r},data='synthetic:{NAME}',num_sentences=40,split={{test=0.3}}}}"
+    short = ("training.rounds=4", "training.control_epochs=1", "training.patience=1")
+    settings = tiny(algorithm, *short, f"platforms=[{one}]")
+    federation = assemble(settings)
+    assert len(federation.data[NAME].train) == 28
+    folder = begin(tmp_path / "run", settings, resume=False)
+    train_alone(federation, folder, lambda _: None, lambda _: None)
+    held = folder.read(f"controls/alone/{NAME}.json")
+    assert held["batch"] == 12
+    assert held["steps_in_federation"] == steps
+    assert held["epochs"] == steps / 3, "three batches of 12 in an epoch; it learns nothing so soon"
+    assert held["steps"] == steps
+
+
+@pytest.mark.parametrize("case", ALGORITHMS)
+def test_the_rate_of_the_private_part_reaches_zero_with_the_last_step(
+    tiny: Make, case: str
+) -> None:
+    algorithm, steps = ALGORITHMS[case]
+    settings = tiny(algorithm, "training.rounds=4", 'private.schedule="linear"')
+    optimiser = build_platform(assemble(settings), NAME).settings.optimiser
+    rates = [optimiser.rate_at(step) for step in range(steps + 1)]
+    assert rates == pytest.approx([0.02 * (1 - step / steps) for step in range(steps + 1)])
+    assert rates[-2] > 0.0 == rates[-1]
+
+
+# Local fine-tuning.
+
+
+def weights(tagger: Tagger) -> dict[str, Tensor]:
+    return {name: weight.detach().clone() for name, weight in tagger.named_parameters()}
+
+
+def fine_tuned(settings: Settings) -> dict[str, Tensor]:
+    federation = assemble(settings)
+    tagger = new_tagger(federation, NAME)
+    finish(federation, NAME, tagger)
+    return weights(tagger)
+
+
+def by_hand(settings: Settings, optimiser: OptimiserSettings) -> dict[str, Tensor]:
+    federation = assemble(settings)
+    tagger = new_tagger(federation, NAME)
+    corpus = select(encoded(federation, NAME), federation.data[NAME].train)
+    plan = TrainingSettings(epochs=3, batch=12, optimiser=optimiser, clip=5.0)
+    train(tagger, corpus, plan, derive(settings.seed, "finish", "platform", NAME))
+    return weights(tagger)
+
+
+def are_equal(left: dict[str, Tensor], right: dict[str, Tensor]) -> bool:
+    return all(torch.equal(left[name], right[name]) for name in left)
+
+
+def test_local_fine_tuning_begins_at_half_the_rate_and_falls_to_zero(tiny: Make) -> None:
+    settings = tiny("training.finish_epochs=3", "private.rate=0.02", "private.clip=5.0")
+    half = OptimiserSettings("adam", 0.01, schedule="linear", decay_steps=3 * 3)
+    found = fine_tuned(settings)
+    assert are_equal(found, by_hand(settings, half))
+    for other in (replace(half, rate=0.02), replace(half, schedule="constant")):
+        assert not are_equal(found, by_hand(settings, other))
+
+
+# Whole patients.
+
+
+def of_two_patients(path: Path) -> Path:
+    """A corpus whose training part is one patient's: none is left to hold out."""
+    corpus = generate(NAME, 40, 1)
+    own = (replace(each, patient=f"p{place % 2}") for place, each in enumerate(corpus.documents))
+    write_jsonl(path, Corpus(corpus.name, corpus.labels, tuple(own)))
+    return path
+
+
+def test_a_baseline_holds_out_by_what_the_platform_splits_by(tiny: Make, tmp_path: Path) -> None:
+    path = of_two_patients(tmp_path / "ward.jsonl")
+    held = ("training.rounds=1", 'training.controls=["alone"]', f"platforms.0.data={path}")
+    settings = tiny(*held, "platforms.0.split={by='patient',test=0.5}")
+    with pytest.raises(FednerError, match="found 1 patient; expected at least 2"):
+        train_run(settings, tmp_path / "run")
+
+
+def test_a_late_platform_holds_out_by_what_it_splits_by(finished: Path, tmp_path: Path) -> None:
+    path = of_two_patients(tmp_path / "ward.jsonl")
+    late = PlatformSettings(name="late", data=str(path), split={"by": "patient", "test": 0.5})  # type: ignore[arg-type]
+    with pytest.raises(FednerError, match="found 1 patient; expected at least 2"):
+        adapt(RunFolder(finished), late, tmp_path / "late", epochs=1)
