@@ -16,6 +16,7 @@ from private_killed_run import ROUNDS, SIZES, engine_in, plan, private_platform
 from fedner.errors import FednerError
 from fedner.federated.algorithms import fedner
 from fedner.federated.messages import Broadcast, Update, update_to_bytes
+from fedner.federated.orders import RoundPassedError
 from fedner.federated.participation import Participation
 from fedner.federated.private_steps import BudgetSpentError
 from fedner.federated.run import run
@@ -43,8 +44,11 @@ def test_asked_again_it_sends_the_same_bytes_at_no_new_cost(tmp_path: Path) -> N
     assert all(bool((own.private()[name] == each).all()) for name, each in after.items())
     assert own.last_round == 1
     assert len(own.privacy.ledger.releases) == 2  # type: ignore[union-attr]
-    other = own.answer(fedner().local, ask(shift=0.5))
-    assert update_to_bytes(replace(other, event=None)) != update_to_bytes(
+    with pytest.raises(RoundPassedError):
+        own.answer(fedner().local, ask(shift=0.5))
+    assert len(own.privacy.ledger.releases) == 2  # type: ignore[union-attr]
+    other = own.answer(fedner().local, ask(2, shift=0.5))  # of the newest round: a new release
+    assert update_to_bytes(replace(other, event=None, round=1)) != update_to_bytes(
         replace(first, event=None)
     )
     assert len(own.privacy.ledger.releases) == 3  # type: ignore[union-attr]

@@ -143,19 +143,20 @@ def from_json(record: Mapping[str, Any]) -> Event:
     kind = values.pop("kind", None)
     made = _KINDS.get(kind) if isinstance(kind, str) else None
     if made is None:
-        raise FednerError(f"An event has the kind {kind!r}; expected one of {sorted(_KINDS)}.")
+        raise FednerError(f"An event has the kind {kind!r:.40}; expected one of {sorted(_KINDS)}.")
     known = {field.name for field in fields(made)}
     if set(values) != known:
         raise FednerError(
-            f"An event of kind {kind!r} has the fields {sorted(values)}; expected {sorted(known)}.",
+            f"An event of kind {kind!r} has the fields {sorted(map(str, values))[:20]}; expected "
+            f"{sorted(known)}.",
             "It was written by another version of fedner: read it with that one.",
         )
     try:
         if values.get("slice") is not None:
             values["slice"] = Slice(**values["slice"])
         event = made(**values)
-    except TypeError as error:
-        raise FednerError(f"An event of kind {kind!r} has a wrong value: {error}.") from error
+    except (TypeError, ValueError, OverflowError) as error:
+        raise FednerError(f"An event of kind {kind!r} has a wrong value.") from error
     _require_types(event)
     return event
 
@@ -172,9 +173,14 @@ def _require_types(event: Event) -> None:
         "is_simulation": (bool,),
         "description": (str,),
     }
+    kept = getattr(event, "slice", None)
+    if kept is not None and not all(type(each) is str for each in (kept.slicing, kept.name)):
+        raise FednerError("An event has a slice whose names are no texts.")
     for field in fields(event):
         value, types = getattr(event, field.name), expected.get(field.name)
         if types and not (
             isinstance(value, types) and (isinstance(value, bool) == (bool in types))
         ):
-            raise FednerError(f"An event has {field.name} {value!r}; expected {types[0].__name__}.")
+            raise FednerError(
+                f"An event has {field.name} {value!r:.40}; expected {types[0].__name__}."
+            )

@@ -60,8 +60,8 @@ def locked(folder: Path) -> int:
         os.close(descriptor)
         raise FednerError(
             f"The privacy ledger {folder} is in use by another process or another platform.",
-            "Wait until that run has ended: two runs cannot spend from one budget side by side, and "
-            "two platforms of one run need a ledger each.",
+            "Wait until that run has ended: two runs cannot spend from one budget side by side. "
+            "Two platforms of one run need a ledger each.",
         ) from error
     return descriptor
 
