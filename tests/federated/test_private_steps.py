@@ -346,21 +346,28 @@ def test_relatives_take_local_noise_and_count_their_public_steps(name: str) -> N
     assert event.steps == 10, "by the public 90 units in batches of 9, not by the true 5"
 
 
-def test_fedavg_with_noise_at_the_server_protects_platforms_only() -> None:
+def test_fedavg_with_noise_at_the_server_protects_platforms_only(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
     assert linear_run(fedavg(), where="central", unit="platform").rounds
     with pytest.raises(FednerError, match="differences"):
         linear_run(fedavg(), where="central")
-    with pytest.raises(FednerError, match="more than one step"):
+    with pytest.raises(FednerError, match="alpha: it cannot take part"):
         linear_run(fedner(FednerSettings(local_steps=2)), where="central")
+    assert "more than one step" in caplog.text, "the platform's own log has the reason"
     with pytest.raises(FednerError, match="weights"):
         linear_run(fedavg(FedAvgSettings(sends="weights")), where="central", unit="platform")
-    with pytest.raises(FednerError, match="mean"):
+    with pytest.raises(FednerError, match="alpha: it cannot take part"):
         linear_run(fedner(FednerSettings(loss="sum")), where="central")
+    assert "expected 'mean'" in caplog.text
 
 
 def test_unit_platform_refuses_what_its_one_clip_does_not_cover() -> None:
+    own = private_linear("alpha", unit="platform")
+    algorithm = scaffold(ScaffoldSettings(steps=1))
+    extra = algorithm.init(initial()).extra
     with pytest.raises(FednerError, match="extra tensors"):
-        linear_run(scaffold(ScaffoldSettings(steps=1)), unit="platform")
+        own.answer(algorithm.local, Broadcast("run", 1, initial(), extra, {"alpha": 4}))
 
 
 def test_scaffolds_variates_are_made_of_noised_steps_alone() -> None:

@@ -120,9 +120,9 @@ class Failure:
 
 
 def failure(platform: str, round_: int, code: str) -> Failure:
-    """Return a failure in the fixed words of its code; unknown codes become "unexpected"."""
-    known = code if code in FAILURES else "unexpected"
-    return Failure(platform, round_, known, FAILURES[known])
+    """Return a failure in the fixed words of its code; a round that is none becomes 0."""
+    is_round = type(round_) is int and 0 <= round_ <= MOST_NUMBER
+    return Failure(platform, round_ if is_round else 0, code, FAILURES[code])
 
 
 def failure_to_bytes(failed: Failure) -> bytes:

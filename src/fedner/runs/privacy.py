@@ -8,6 +8,7 @@ from pathlib import Path
 
 from fedner.errors import FednerError
 from fedner.federated.algorithms import FednerSettings, LocalTraining
+from fedner.federated.orders import PublicPlan
 from fedner.federated.platform import Platform
 from fedner.federated.private_steps import (
     PlatformPrivacy,
@@ -242,7 +243,12 @@ def budget_of(settings: Settings, privacy: PlatformPrivacy) -> Budget:
 
 
 def build_protected(
-    federation: Federation, protection: Protection | None, folder: Path, name: str
+    federation: Federation,
+    protection: Protection | None,
+    folder: Path,
+    name: str,
+    *,
+    plan: PublicPlan | None = None,
 ) -> Platform:
     """Return a platform at its beginning, its steps private where the run is protected.
 
@@ -253,9 +259,10 @@ def build_protected(
         protection: How the run is protected; None if it is not.
         folder: The run folder.
         name: The platform.
+        plan: The public plan of the run, which the platform holds orders against.
     """
     if protection is None:
-        return build_platform(federation, name)
+        return build_platform(federation, name, plan=plan)
     privacy = protection.platforms[name]
     unit = privacy.unit
     pools: tuple[Units, ...] = ()
@@ -269,7 +276,8 @@ def build_protected(
     tested = None
     if privacy.scores is not None and unit != "platform":
         tested = units_of(federation.data[name].test_sentences, unit)
-    return build_platform(federation, name, PrivateSteps(privacy, pools, ledger, tested=tested))
+    steps = PrivateSteps(privacy, pools, ledger, tested=tested)
+    return build_platform(federation, name, steps, plan=plan)
 
 
 def train_frozen(federation: Federation, name: str, tagger: Tagger) -> None:
