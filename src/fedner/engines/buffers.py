@@ -85,7 +85,7 @@ def _is_entry(entry: object, room: int) -> bool:
 
 def _view(buffer: Tensor, dtype: torch.dtype, shape: Sequence[int], offset: int) -> Tensor:
     end = offset + math.prod(shape) * dtype.itemsize
-    return buffer[offset:end].view(dtype).view(*shape)
+    return buffer[offset:end].view(dtype).view(list(shape))
 
 
 def _aligned(num_bytes: int) -> int:

@@ -275,7 +275,7 @@ def decode_mark(data: bytes, name: Path) -> LedgerMark:
     """
     try:
         return mark_from_json(json.loads(data), is_exact=False)
-    except (ValueError, FednerError) as error:
+    except (ValueError, RecursionError, FednerError) as error:
         raise FednerError(
             f"{name} is not the witness of a ledger: {error}.",
             "Restore it from a backup: without it nobody can tell whether the ledger is complete.",
@@ -372,7 +372,7 @@ def _self_consistent(raw: bytes) -> dict[str, Any] | None:
     """Return the record of a line whose digest is right; None for anything else."""
     try:
         record = json.loads(raw)
-    except ValueError:
+    except (ValueError, RecursionError):
         return None
     if not isinstance(record, dict) or not isinstance(record.get("digest"), str):
         return None
