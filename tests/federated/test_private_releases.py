@@ -25,7 +25,7 @@ from fedner.privacy.ledger import read_spent
 from fedner.privacy.ledger_files import default_witness
 
 SCRIPT = Path(__file__).with_name("private_killed_run.py")
-KILLS, MOST_STARTS = 3, 20
+KILLS, GRANTED = 3, 5  # fewer rounds than the run has, all lives together
 
 
 def ask(round_: int = 1, shift: float = 0.0) -> Broadcast:
@@ -115,23 +115,25 @@ def test_a_ledger_that_went_back_is_refused_by_the_server(tmp_path: Path) -> Non
 
 
 def test_killed_and_resumed_it_never_pays_twice_for_one_broadcast(tmp_path: Path) -> None:
-    rng = random.Random(3)
-    folder, kills = tmp_path / "run", 0
-    for _ in range(MOST_STARTS):
-        command = [sys.executable, str(SCRIPT), str(folder)]
-        process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+    chance = random.Random(3)
+    folder, command = tmp_path / "run", [sys.executable, str(SCRIPT), str(tmp_path / "run")]
+    assert KILLS * (GRANTED + 1) < ROUNDS, "no life can reach the end of the run"
+    for life in range(KILLS + 1):
+        pipe = subprocess.PIPE
+        process = subprocess.Popen(command, stdin=pipe, stdout=pipe, text=True)
+        assert process.stdin is not None
         assert process.stdout is not None
-        line = process.stdout.readline()
-        if kills < KILLS and line.startswith("go"):
-            time.sleep(rng.uniform(0.0, 0.08))
-            process.kill()
-            out, _ = process.communicate()
-            kills += "done" not in out
+        if life == KILLS:
+            out, _ = process.communicate(timeout=120)
+            assert process.returncode == 0
+            assert out.splitlines()[-1] == f"done {ROUNDS}"
             continue
-        out, _ = process.communicate(timeout=120)
-        assert process.returncode == 0
-        break
-    assert kills == KILLS
+        for _ in range(chance.randint(1, GRANTED)):
+            assert process.stdout.readline().startswith("go")
+            print(file=process.stdin, flush=True)
+        time.sleep(chance.uniform(0.0, 0.05))
+        process.kill()
+        process.communicate()
     for name in SIZES:
         spent = read_spent(folder / "ledgers" / name, "kill")
         # One release for each round: a broadcast that came again was answered from the book.

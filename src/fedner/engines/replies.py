@@ -23,7 +23,8 @@ def read_message(data: bytes) -> dict[str, Any]:
     Raises:
         FednerError: If it is not a JSON object.
     """
-    message = read_json(data, MOST_CONTROL_BYTES)
+    # The loss of a platform that diverged is no number: screening refuses it, as of any engine.
+    message = read_json(data, MOST_CONTROL_BYTES, allows_nan=True)
     if not isinstance(message, dict):
         raise FednerError("a message that is no JSON object")
     return message

@@ -231,19 +231,24 @@ class _Member:
     def take(self) -> Iterator[Reply]:
         """Yield the reply that has come; a dead worker's platforms have all failed.
 
-        Whatever bytes come, what is yielded is a reply of an awaited platform: one that cannot be
-        read is a failure of the platform whose turn it is.
+        Whatever bytes come, what is yielded are replies of awaited platforms. A worker that sends
+        what cannot be read is out of step, and nobody can say what comes next: it is ended.
         """
         try:
             yield self._reply()
         except FednerError as error:
             _log.warning("a reply of %s was refused: %s", ", ".join(self.names), error.message)
-            yield failure(self.awaited.pop(0), self.round, "malformed")
+            self.process.kill()
+            yield from self._failed("malformed")
         except (EOFError, OSError):
             _log.warning("%s: %s", ", ".join(self.names), self._epitaph())
-            failed, self.awaited = self.awaited, []
-            for name in failed:
-                yield failure(name, self.round, "worker-died")
+            yield from self._failed("worker-died")
+
+    def _failed(self, code: str) -> Iterator[Reply]:
+        """Yield the failure of every awaited platform."""
+        failed, self.awaited = self.awaited, []
+        for name in failed:
+            yield failure(name, self.round, code)
 
     def answer(self) -> dict[str, Any]:
         """Return the answer to an order that is not a round.
@@ -282,6 +287,8 @@ class _Member:
         if "failure" in message:
             reply = failure_in(message)
         elif "bytes" in message:
+            if not self.pipe.poll(_STOP_SECONDS):
+                raise FednerError("an update was announced and did not come")
             reply = update_from_bytes(self.pipe.recv_bytes(self.most_bytes))
         else:
             slot = slot_in(message, len(self.slots))

@@ -200,21 +200,23 @@ def update_from_bytes(data: bytes) -> Update:
         FednerError: If the bytes are not exactly such a message.
     """
     facts, parts = _from_bytes("update/1", data, _FACT_TYPES)
-    return update_of(facts, parts["tensors"], parts["extra"])
+    update = update_of(facts, parts["tensors"], parts["extra"])
+    problem = fact_problem(update)
+    if problem is not None:
+        raise _refused(problem)
+    return update
 
 
 def update_of(facts: Mapping[str, Any], tensors: SharedState, extra: SharedState) -> Update:
     """Return the update of facts that another process stated, and of tensors.
 
+    Their values are for `screening` to judge, as those of every update.
+
     Raises:
-        FednerError: If a fact is unknown, missing, of another type or beyond its bounds.
+        FednerError: If a fact is unknown, missing or of another type.
     """
     _check_types(facts, _FACT_TYPES)
-    update = Update(tensors=tensors, extra=extra, **facts)
-    problem = fact_problem(update)
-    if problem is not None:
-        raise _refused(problem)
-    return update
+    return Update(tensors=tensors, extra=extra, **facts)
 
 
 def fact_problem(update: Update) -> str | None:

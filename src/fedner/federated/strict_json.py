@@ -12,8 +12,13 @@ from fedner.errors import FednerError
 MOST_BYTES = 10_000_000
 
 
-def read_json(data: bytes | str, most_bytes: int = MOST_BYTES) -> Any:
+def read_json(data: bytes | str, most_bytes: int = MOST_BYTES, *, allows_nan: bool = False) -> Any:
     """Return the value of a JSON text.
+
+    Args:
+        data: The text.
+        most_bytes: How long it may be.
+        allows_nan: Whether NaN and infinities are read, for the caller to judge.
 
     Raises:
         FednerError: If it is too long, nested too deeply, or not exactly JSON.
@@ -22,7 +27,8 @@ def read_json(data: bytes | str, most_bytes: int = MOST_BYTES) -> Any:
         raise FednerError(f"JSON of {len(data):,} bytes; expected at most {most_bytes:,}")
     try:
         text = data.decode() if isinstance(data, bytes) else data
-        value = json.loads(text, object_pairs_hook=_once, parse_constant=_no_number)
+        constant = float if allows_nan else _no_number
+        value = json.loads(text, object_pairs_hook=_once, parse_constant=constant)
         _require_text(value)
     except (ValueError, RecursionError) as error:
         raise FednerError("not JSON of one meaning") from error
