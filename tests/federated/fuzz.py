@@ -25,7 +25,7 @@ def paths(value: Any, before: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]
 
 
 def nested(chance: random.Random) -> Any:
-    value: Any = chance.choice(ODD)
+    value: Any = copy.deepcopy(chance.choice(ODD))
     for _ in range(chance.choice((3, 50, 150))):
         value = [value] if chance.random() < 0.5 else {"a": value}
     return value

@@ -13,6 +13,7 @@ import pytest
 import torch
 from linear_platform import LinearLearner, linear_partition
 from numpy.typing import NDArray
+from tagger_platforms import NAMES, first_shared, sentences_of, tagger_platform
 from torch import Tensor
 
 from fedner.errors import FednerError
@@ -33,6 +34,7 @@ from fedner.federated.private_steps import (
     PlatformPrivacy,
     PrivateSteps,
     ScoreNoise,
+    sliced_units,
 )
 from fedner.privacy.budget import Budget
 from fedner.privacy.entropy import SeededSimulation, Source, SystemEntropy
@@ -43,6 +45,7 @@ from fedner.privacy.noise import clip as clip_state
 from fedner.privacy.sampling import Draw, Units
 from fedner.privacy.scores import NoisedScores
 from fedner.scoring import Counts
+from fedner.tensors import SharedState
 
 WIDE, SIZE = 2_000, 6
 SECRET = "patient Jane Doe"
@@ -198,6 +201,21 @@ def test_an_algorithm_must_say_beforehand_how_many_steps_it_takes(tmp_path: Path
     own.close()
 
 
+def test_a_step_that_was_not_charged_touches_no_data(tmp_path: Path) -> None:
+    touched: list[int] = []
+    own = watched(tmp_path, lambda: touched.append(1), scores=SCORES)
+    assert own.privacy is not None
+    own.privacy.begin(0)
+    with pytest.raises(FednerError, match="charged"):
+        own.gradient(ask(), 0)
+    own.scores(ask())
+    touched.clear()
+    with pytest.raises(FednerError, match="charged"):  # scores were charged, a step was not
+        own.gradient(ask(), 0)
+    assert touched == []
+    own.close()
+
+
 def test_a_model_that_cannot_be_clipped_is_refused_before_the_charge(tmp_path: Path) -> None:
     class Odd(Watched):
         def clipped(
@@ -300,6 +318,21 @@ def test_a_sum_that_is_not_finite_is_answered_with_noise_alone(where: str) -> No
         assert not any(bool(tensor.any()) for tensor in update.tensors.values())
 
 
+@pytest.mark.parametrize("size", [3e38, 1e30, 1e19])
+def test_weights_that_overflow_on_the_data_are_answered_like_any_others(size: float) -> None:
+    """A character's vector at 3e38 turned sums to NaN, and a failure left: a bit about the data."""
+    name = NAMES[0]
+    privacy = PlatformPrivacy(0.5, 1.0, 40, source=SystemEntropy())
+    steps = PrivateSteps(privacy, sliced_units(sentences_of(name), "sentence", privacy))
+    own = tagger_platform(name, privacy=steps)
+    hostile = SharedState({key: tensor.clone() for key, tensor in first_shared().items()})
+    hostile["embeddings.characters.embedding.weight"][5:40] = size
+    update = own.answer(fedner().local, Broadcast("run", 1, hostile, batches={name: 40}))
+    assert all(bool(tensor.isfinite().all()) for tensor in update.tensors.values())
+    table = update.tensors["embeddings.characters.embedding.weight"][1:]
+    assert bool(table.all()), "noise in every coordinate"
+
+
 def test_only_the_step_that_failed_is_noise_alone_and_the_round_goes_on(tmp_path: Path) -> None:
     calls: list[int] = []
 
@@ -332,6 +365,31 @@ def test_unit_platform_with_an_update_that_is_not_finite_is_noise_alone(tmp_path
         {name: torch.full((WIDE,), float("nan")) for name in zeros()},
     )
     assert is_noise(own.answer(fedner().local, ask()), 1.5 * 2.0)
+    own.close()
+
+
+def test_a_round_that_failed_half_way_leaves_no_trace_in_the_private_weights(
+    tmp_path: Path,
+) -> None:
+    calls: list[int] = []
+
+    def second_fails() -> None:
+        calls.append(1)
+        if len(calls) == 2:
+            raise ValueError(SECRET)
+
+    own = watched(tmp_path, second_fails, unit="platform")
+    own.learner.gradients = lambda _sentences, _seed: (  # type: ignore[method-assign]
+        second_fails() or torch.zeros(()),
+        {name: torch.ones(WIDE) for name in zeros()},
+    )
+    before = own.state()
+    own.answer(fedner(FednerSettings(local_steps=2)).local, ask())
+    assert len(calls) == 2
+    after = own.state()
+    assert set(after.tensors) == set(before.tensors)
+    assert all(torch.equal(after.tensors[key], each) for key, each in before.tensors.items())
+    assert after.facts == {**before.facts, "last_round": 1}
     own.close()
 
 

@@ -220,12 +220,13 @@ def ledger_folder(settings: Settings, folder: Path, name: str) -> Path | None:
 
 
 def ledger_name(folder: RunFolder, settings: Settings) -> str:
-    """Return the name of a run in the platforms' ledgers: of a deployed one, unlike any other's.
+    """Return the name of a run in the platforms' ledgers: where there are any, unlike any other's.
 
     A run that is resumed keeps its name; one that is begun anew under the same title must not be
     answered with the releases of the first.
     """
-    if not settings.privacy.enabled or settings.privacy.simulation:
+    held = settings.privacy
+    if not held.enabled or (held.simulation and held.budget is None):
         return settings.title
     if not (folder.path / LEDGER_NAME).is_file():
         folder.write(LEDGER_NAME, {"name": f"{settings.title} ({secrets.token_hex(8)})"})
