@@ -6,7 +6,7 @@ from pathlib import Path
 from fedner.federated.aggregate import Combined
 from fedner.federated.algorithms.algorithm import Algorithm, Server, copied
 from fedner.federated.messages import Broadcast
-from fedner.federated.platform import Contribution, Platform
+from fedner.federated.platform import Contribution, Local, Platform, one_step
 from fedner.runs.checks import read_settings
 from fedner.runs.training import train_run
 from fedner.tensors import SharedState, map_shared
@@ -35,7 +35,7 @@ def advance(server: Server, combined: Combined) -> Server:
     return Server(map_shared(lambda w, v: w - RATE * v, server.shared, step), memory=speed)
 
 
-momentum = Algorithm("momentum", begin, local, advance, batching="joint")
+momentum = Algorithm("momentum", begin, Local(local, one_step), advance, batching="joint")
 
 if __name__ == "__main__":
     federation, folder = Path(sys.argv[1]), Path(sys.argv[2])

@@ -1,6 +1,8 @@
 """A small federation with checkpoints, to be killed: `python killed_run.py FOLDER ENGINE`.
 
-Prints "go" at the first round and "done" with the final weights, so that a kill can be timed.
+Prints "go" after each round and waits there for a line on standard input, so that it cannot end
+before it is killed, however fast or slow the machine is; once the input is closed it runs on
+freely. Ends with "done" and the final weights.
 """
 
 import sys
@@ -34,12 +36,10 @@ def main(folder: Path, kind: str) -> None:
             random_platform, list(SIZES), algorithm.local, initial(), workers=2, folder=folder
         )
     settings = RunSettings("kill", ROUNDS, 6, SIZES, checkpoint_every=1)
-    told: list[int] = []
 
     def tell(record: RoundRecord) -> None:
-        if not told:
-            told.append(record.round)
-            print(f"go {record.round}", flush=True)
+        print(f"go {record.round}", flush=True)
+        sys.stdin.readline()
 
     done = run(
         algorithm, engine, initial(), settings, 7, folder, resume=folder.exists(), on_round=tell

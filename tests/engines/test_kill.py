@@ -7,63 +7,55 @@ import time
 from pathlib import Path
 
 import pytest
+from killed_run import ROUNDS
 
 SCRIPT = Path(__file__).with_name("killed_run.py")
-KILLS, MOST_STARTS = 3, 20
+KILLS, GRANTED = 3, 6  # fewer rounds than the run has, all lives together
 
 
 def begin(folder: Path, kind: str) -> "subprocess.Popen[str]":
     command = [sys.executable, str(SCRIPT), str(folder), kind]
-    return subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+    pipe = subprocess.PIPE
+    return subprocess.Popen(command, stdin=pipe, stdout=pipe, text=True)
 
 
 def finish(process: "subprocess.Popen[str]") -> str:
+    """Let a run go on to its end; return its last line."""
     out, _ = process.communicate(timeout=120)
     assert process.returncode == 0
     return out.splitlines()[-1]
 
 
-@pytest.fixture(scope="module")
-def whole(tmp_path_factory: pytest.TempPathFactory) -> tuple[str, float]:
-    """What a run comes to that nobody touches, and how many seconds its rounds take here."""
-    process = begin(tmp_path_factory.mktemp("whole") / "run", "serial")
+def kill_within(process: "subprocess.Popen[str]", rounds: int, chance: random.Random) -> None:
+    """Grant a run some rounds and kill it at some moment of the last."""
+    assert process.stdin is not None
     assert process.stdout is not None
-    assert process.stdout.readline().startswith("go")
-    began = time.perf_counter()
-    said = finish(process)
-    assert said.startswith("done")
-    return said, time.perf_counter() - began
+    for _ in range(rounds):
+        assert process.stdout.readline().startswith("go")
+        print(file=process.stdin, flush=True)
+    # A moment of the next round, or just after it: the run waits there, it cannot end.
+    time.sleep(chance.uniform(0.0, 0.02))
+    process.kill()
+    process.communicate()
 
 
 @pytest.fixture(scope="module")
-def expected(whole: tuple[str, float]) -> str:
+def expected(tmp_path_factory: pytest.TempPathFactory) -> str:
     """What a run comes to that nobody touches."""
-    return whole[0]
+    said = finish(begin(tmp_path_factory.mktemp("whole") / "run", "serial"))
+    assert said.startswith("done")
+    return said
 
 
 @pytest.mark.parametrize("kind", ["serial", pytest.param("workers", marks=pytest.mark.slow)])
 def test_a_run_killed_at_random_moments_ends_with_the_same_bits(
-    kind: str, whole: tuple[str, float], tmp_path: Path
+    kind: str, expected: str, tmp_path: Path
 ) -> None:
-    expected, seconds = whole
-    rng = random.Random(kind)
-    # All kills together fall within the first half of the run, however fast the machine is.
-    longest = seconds / (2 * KILLS)
-    kills = 0
-    for _ in range(MOST_STARTS):
-        process = begin(tmp_path / "killed", kind)
-        assert process.stdout is not None
-        line = process.stdout.readline()
-        if kills < KILLS and line.startswith("go"):
-            time.sleep(rng.uniform(0.0, longest))
-            process.kill()
-            out, _ = process.communicate()
-            kills += "done" not in out
-            continue
-        out = finish(process) if line.startswith("go") else line.strip()
-        assert out == expected
-        break
-    assert kills == KILLS
+    chance = random.Random(kind)
+    assert KILLS * (GRANTED + 1) < ROUNDS, "no life can reach the end of the run"
+    for _ in range(KILLS):
+        kill_within(begin(tmp_path / "killed", kind), chance.randint(1, GRANTED), chance)
+    assert finish(begin(tmp_path / "killed", kind)) == expected
 
 
 @pytest.mark.slow

@@ -1,6 +1,8 @@
 """A deployed federation with ledgers, to be killed: `python private_killed_run.py FOLDER`.
 
-Prints "go" at the first round and "done" with what the run came to.
+Prints "go" after each round and waits there for a line on standard input, so that it cannot end
+before it is killed, however fast or slow the machine is; once the input is closed it runs on
+freely. Ends with "done" and how many rounds there were.
 """
 
 import sys
@@ -47,12 +49,10 @@ def plan(rounds: int = ROUNDS, every: int = 4) -> RunSettings:
 
 def main(folder: Path) -> None:
     torch.set_num_threads(1)
-    told: list[int] = []
 
     def tell(record: RoundRecord) -> None:
-        if not told:
-            told.append(record.round)
-            print(f"go {record.round}", flush=True)
+        print(f"go {record.round}", flush=True)
+        sys.stdin.readline()
 
     engine = engine_in(folder)
     resume = (folder / "rounds.jsonl").exists()

@@ -21,6 +21,7 @@ from fedner.federated.messages import (
     update_to_bytes,
 )
 from fedner.models.partition import Partition
+from fedner.privacy.events import GaussianRelease, to_json
 from fedner.tensors import SharedState
 
 FLOATS = arrays.arrays(
@@ -42,17 +43,29 @@ def alike(one: SharedState, other: SharedState) -> bool:
     )
 
 
+EVENT = {
+    "release": to_json(GaussianRelease(1.5, 0.1, "patient", 1.0, 500)),
+    "ledger": {
+        "ledger": "ab" * 16,
+        "counter": 9,
+        "digest": "0a" * 32,
+        "previous": "0b" * 32,
+        "earlier": "0c" * 32,
+    },
+}
+
+
 @given(STATES, STATES, st.none() | st.floats(0, 1e9), st.none() | st.floats(0, 1))
 def test_updates_come_back_as_they_went(
     tensors: dict[str, Any], extra: dict[str, Any], loss: float | None, f1: float | None
 ) -> None:
     scores = None if f1 is None else {"strict_f1": f1}
-    sent = Update("p", 3, shared(tensors), shared(extra), loss, scores, {"noise": 1.5})
+    sent = Update("p", 3, shared(tensors), shared(extra), loss, scores, EVENT)
     got = update_from_bytes(update_to_bytes(sent))
     assert alike(got.tensors, sent.tensors)
     assert alike(got.extra, sent.extra)
     facts = (got.platform, got.round, got.loss, got.scores, got.event)
-    assert facts == ("p", 3, loss, scores, {"noise": 1.5})
+    assert facts == ("p", 3, loss, scores, EVENT)
 
 
 @given(STATES, STATES)
@@ -79,6 +92,10 @@ FACTS = {
 }
 
 
+def mark(**changes: object) -> dict[str, Any]:
+    return {**EVENT, "ledger": {**EVENT["ledger"], **changes}}
+
+
 def forged(facts: dict[str, Any], tensors: dict[str, torch.Tensor] | None = None) -> bytes:
     return save(tensors or {}, {"fedner": json.dumps(facts)})
 
@@ -95,7 +112,16 @@ def test_the_forged_message_is_good_before_it_is_spoilt() -> None:
         (lambda facts: facts.update(form="update/2"), "another form"),
         (lambda facts: facts.update(round="1"), "round '1'"),
         (lambda facts: facts.update(round=True), "round True"),
-        (lambda facts: facts.update(loss=float("nan")), "loss nan"),
+        (lambda facts: facts.update(loss=float("nan")), "no facts"),
+        (lambda facts: facts.update(round=0), "round 0"),
+        (lambda facts: facts.update(round=2**40), "round 1099511627776"),
+        (lambda facts: facts.update(platform=""), "a platform that is no name"),
+        (lambda facts: facts.update(platform="\x1b[2J"), "a platform that is no name"),
+        (lambda facts: facts.update(event={"noise": 1.5}), "an unsound event"),
+        (lambda facts: facts.update(event={**EVENT, "text": "Jane"}), "an unsound event"),
+        (lambda facts: facts.update(event=mark(counter="9")), "an unsound event"),
+        (lambda facts: facts.update(event=mark(counter=True)), "an unsound event"),
+        (lambda facts: facts.update(event=mark(digest="../etc")), "an unsound event"),
         (lambda facts: facts.update(scores={"Drug": 0.5}), "scores"),
         (lambda facts: facts.update(scores={"strict_f1": "many"}), "scores"),
         (lambda facts: facts.update(event="text"), "event"),

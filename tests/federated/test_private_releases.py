@@ -16,6 +16,7 @@ from private_killed_run import ROUNDS, SIZES, engine_in, plan, private_platform
 from fedner.errors import FednerError
 from fedner.federated.algorithms import fedner
 from fedner.federated.messages import Broadcast, Update, update_to_bytes
+from fedner.federated.orders import RoundPassedError
 from fedner.federated.participation import Participation
 from fedner.federated.private_steps import BudgetSpentError
 from fedner.federated.run import run
@@ -24,7 +25,7 @@ from fedner.privacy.ledger import read_spent
 from fedner.privacy.ledger_files import default_witness
 
 SCRIPT = Path(__file__).with_name("private_killed_run.py")
-KILLS, MOST_STARTS = 3, 20
+KILLS, GRANTED = 3, 5  # fewer rounds than the run has, all lives together
 
 
 def ask(round_: int = 1, shift: float = 0.0) -> Broadcast:
@@ -43,8 +44,11 @@ def test_asked_again_it_sends_the_same_bytes_at_no_new_cost(tmp_path: Path) -> N
     assert all(bool((own.private()[name] == each).all()) for name, each in after.items())
     assert own.last_round == 1
     assert len(own.privacy.ledger.releases) == 2  # type: ignore[union-attr]
-    other = own.answer(fedner().local, ask(shift=0.5))
-    assert update_to_bytes(replace(other, event=None)) != update_to_bytes(
+    with pytest.raises(RoundPassedError):
+        own.answer(fedner().local, ask(shift=0.5))
+    assert len(own.privacy.ledger.releases) == 2  # type: ignore[union-attr]
+    other = own.answer(fedner().local, ask(2, shift=0.5))  # of the newest round: a new release
+    assert update_to_bytes(replace(other, event=None, round=1)) != update_to_bytes(
         replace(first, event=None)
     )
     assert len(own.privacy.ledger.releases) == 3  # type: ignore[union-attr]
@@ -111,23 +115,25 @@ def test_a_ledger_that_went_back_is_refused_by_the_server(tmp_path: Path) -> Non
 
 
 def test_killed_and_resumed_it_never_pays_twice_for_one_broadcast(tmp_path: Path) -> None:
-    rng = random.Random(3)
-    folder, kills = tmp_path / "run", 0
-    for _ in range(MOST_STARTS):
-        command = [sys.executable, str(SCRIPT), str(folder)]
-        process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+    chance = random.Random(3)
+    folder, command = tmp_path / "run", [sys.executable, str(SCRIPT), str(tmp_path / "run")]
+    assert KILLS * (GRANTED + 1) < ROUNDS, "no life can reach the end of the run"
+    for life in range(KILLS + 1):
+        pipe = subprocess.PIPE
+        process = subprocess.Popen(command, stdin=pipe, stdout=pipe, text=True)
+        assert process.stdin is not None
         assert process.stdout is not None
-        line = process.stdout.readline()
-        if kills < KILLS and line.startswith("go"):
-            time.sleep(rng.uniform(0.0, 0.08))
-            process.kill()
-            out, _ = process.communicate()
-            kills += "done" not in out
+        if life == KILLS:
+            out, _ = process.communicate(timeout=120)
+            assert process.returncode == 0
+            assert out.splitlines()[-1] == f"done {ROUNDS}"
             continue
-        out, _ = process.communicate(timeout=120)
-        assert process.returncode == 0
-        break
-    assert kills == KILLS
+        for _ in range(chance.randint(1, GRANTED)):
+            assert process.stdout.readline().startswith("go")
+            print(file=process.stdin, flush=True)
+        time.sleep(chance.uniform(0.0, 0.05))
+        process.kill()
+        process.communicate()
     for name in SIZES:
         spent = read_spent(folder / "ledgers" / name, "kill")
         # One release for each round: a broadcast that came again was answered from the book.

@@ -225,6 +225,7 @@ def test_noise_of_an_update_is_that_of_its_event(is_deployed: bool) -> None:
         assert accepts(tensor, sigma)
         assert not accepts(tensor, sigma * 2 / 3)
         assert not accepts(tensor, sigma * 3 / 2)
+    steps.begin(0, 2)
     again = own.gradient(broadcast, 1)
     pairs = [
         (found.shared["shared.a"], found.shared["shared.b"]),
@@ -345,21 +346,28 @@ def test_relatives_take_local_noise_and_count_their_public_steps(name: str) -> N
     assert event.steps == 10, "by the public 90 units in batches of 9, not by the true 5"
 
 
-def test_fedavg_with_noise_at_the_server_protects_platforms_only() -> None:
+def test_fedavg_with_noise_at_the_server_protects_platforms_only(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
     assert linear_run(fedavg(), where="central", unit="platform").rounds
     with pytest.raises(FednerError, match="differences"):
         linear_run(fedavg(), where="central")
-    with pytest.raises(FednerError, match="more than one step"):
+    with pytest.raises(FednerError, match="alpha: it cannot take part"):
         linear_run(fedner(FednerSettings(local_steps=2)), where="central")
+    assert "more than one step" in caplog.text, "the platform's own log has the reason"
     with pytest.raises(FednerError, match="weights"):
         linear_run(fedavg(FedAvgSettings(sends="weights")), where="central", unit="platform")
-    with pytest.raises(FednerError, match="mean"):
+    with pytest.raises(FednerError, match="alpha: it cannot take part"):
         linear_run(fedner(FednerSettings(loss="sum")), where="central")
+    assert "expected 'mean'" in caplog.text
 
 
 def test_unit_platform_refuses_what_its_one_clip_does_not_cover() -> None:
+    own = private_linear("alpha", unit="platform")
+    algorithm = scaffold(ScaffoldSettings(steps=1))
+    extra = algorithm.init(initial()).extra
     with pytest.raises(FednerError, match="extra tensors"):
-        linear_run(scaffold(ScaffoldSettings(steps=1)), unit="platform")
+        own.answer(algorithm.local, Broadcast("run", 1, initial(), extra, {"alpha": 4}))
 
 
 def test_scaffolds_variates_are_made_of_noised_steps_alone() -> None:
@@ -395,6 +403,7 @@ def test_slices_are_disjoint_by_unit_and_compose_in_parallel() -> None:
     slices = []
     for turn in range(5):
         steps.begin(turn)
+        assert not steps.is_charged
         slices.append(steps.event(4).slice.name)  # type: ignore[union-attr]
     assert slices == ["0", "1", "2", "2", "2"]
     assert steps.settings.probability(4) == pytest.approx(4 * 3 / 40)
@@ -494,7 +503,8 @@ class Overheard(LinearLearner):
     def clipped(
         self, draw: Draw, clip: float, names: Collection[str], loss: str, seed: int
     ) -> Clipped:
-        self.seeds.append(seed)
+        if draw.num_units:  # nobody is drawn to see beforehand whether the model can be clipped
+            self.seeds.append(seed)
         return super().clipped(draw, clip, names, loss, seed)
 
 
@@ -508,7 +518,7 @@ def test_dropout_of_a_deployed_step_follows_from_no_seed(is_deployed: bool) -> N
         own = platform(
             "alpha", learner, linear_partition(), 7, privacy=linear_steps(4, source=source)
         )
-        own.answer(fedner().local, Broadcast("run", 1, initial(), batches={"alpha": 2}))
+        own.answer(fedner().local, Broadcast("run", 1, initial(), batches={"alpha": 4}))
         seeds += learner.seeds
     assert len(seeds) == 2
     if is_deployed:

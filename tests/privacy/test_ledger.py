@@ -1,5 +1,6 @@
 """The ledger: resending, refusing, tampering, going back in time, and who may read it."""
 
+import hashlib
 import json
 import os
 import shutil
@@ -7,6 +8,7 @@ import stat
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -150,8 +152,9 @@ def cheaper(line: bytes) -> bytes:
 
 
 TAMPERINGS = {
-    "change a line in the middle": edited(lambda x: [*x[:3], cheaper(x[3]), *x[4:]]),
-    "change the last line": edited(lambda x: [*x[:-1], cheaper(x[-1])]),
+    "change a line in the middle": edited(lambda x: [*x[:4], cheaper(x[4]), *x[5:]]),
+    "change the last charge": edited(lambda x: [*x[:-2], cheaper(x[-2]), x[-1]]),
+    "change the last line": edited(lambda x: [*x[:-1], x[-1].replace(b"answer", b"charge")]),
     "remove a line in the middle": edited(lambda x: [*x[:3], *x[4:]]),
     "remove the last line": edited(lambda x: x[:-1]),
     "remove the opening": edited(lambda x: x[1:]),
@@ -178,6 +181,119 @@ def test_tampering_is_detected_and_nothing_is_mended(folder: Path, name: str) ->
         with pytest.raises(FednerError):
             Ledger.open(folder, BUDGET)
     assert (lines.read_bytes() if lines.exists() else None) == found
+
+
+def rewritten(folder: Path, change: Callable[[list[dict[str, Any]]], None]) -> None:
+    """Rewrite lines with digests that fit: what an owner can do, since the chain has no key."""
+    path = folder / "ledger.jsonl"
+    records = [json.loads(line) for line in path.read_text().splitlines()]
+    change(records)
+    previous, lines = "0" * 64, []
+    for number, record in enumerate(records):
+        body = {key: value for key, value in record.items() if key != "digest"}
+        body |= {"counter": number, "previous": previous}
+        packed = json.dumps(body, sort_keys=True, separators=(",", ":")).encode()
+        previous = hashlib.sha256(packed).hexdigest()
+        lines.append(json.dumps({**body, "digest": previous}, sort_keys=True) + "\n")
+    path.write_text("".join(lines))
+    mark = {"ledger": records[0]["ledger"], "counter": len(lines) - 1, "digest": previous}
+    witness_of(folder).write_text(json.dumps({**mark, "previous": "0" * 64}))
+
+
+@pytest.mark.parametrize("charge", [0, 2, 99, "2", None])
+def test_an_answer_needs_a_charge_that_waits_for_it(folder: Path, charge: object) -> None:
+    filled(folder, 2)
+    rewritten(folder, lambda records: records[-1].update(charge=charge))
+    with pytest.raises(FednerError, match="line 6 answers a charge that is not there"):
+        Ledger.open(folder, BUDGET)
+
+
+def test_a_ledger_of_the_version_before_is_read_and_continued(folder: Path) -> None:
+    """It had one line for each release, and marks that named one line before."""
+    filled(folder, 2)
+
+    def as_before(records: list[dict[str, Any]]) -> None:
+        opening, budget, *rest = records
+        charges, answers = rest[::2], rest[1::2]
+        records[:] = [opening, budget]
+        for charge, answer in zip(charges, answers, strict=True):
+            del charge["platform"], answer["charge"]
+            records.append({**charge, **answer, "kind": "release"})
+
+    rewritten(folder, as_before)
+    with Ledger.open(folder, BUDGET) as ledger:
+        stored = ledger.stored("run", 1, "b1")
+        assert stored is not None
+        assert stored.payload == b"update 1"
+        assert ledger.spent().steps == 2
+        ledger.record("run", 2, "b2", STEP, b"update 2")
+    assert read_spent(folder).steps == 3
+
+
+# Charge, then answer.
+
+
+def test_a_charge_counts_before_there_is_an_answer(folder: Path) -> None:
+    with Ledger.open(folder, BUDGET) as ledger:
+        ledger.charge("run", 1, "b", STEP)
+        assert ledger.spent().steps == 1
+        assert ledger.stored("run", 1, "b") is None
+        assert ledger.newest_round("run") == 1
+    assert read_spent(folder).steps == 1
+    with Ledger.open(folder, BUDGET) as ledger:  # killed in between: the same charge is used
+        ledger.charge("run", 1, "b", STEP)
+        assert ledger.spent().steps == 1
+        ledger.answer("run", 1, "b", b"noised", kept=b"private")
+        with pytest.raises(FednerError, match="no charge that waits"):
+            ledger.answer("run", 1, "b", b"other")
+        with pytest.raises(FednerError, match="charged before"):
+            ledger.charge("run", 1, "b", STEP)
+        with pytest.raises(FednerError, match="no charge that waits"):
+            ledger.answer("run", 2, "b", b"uncharged")
+    with Ledger.open(folder, BUDGET) as ledger:
+        stored = ledger.stored("run", 1, "b")
+        assert stored is not None
+        assert (stored.payload, stored.kept) == (b"noised", b"private")
+        assert ledger.spent().steps == 1
+
+
+def test_another_request_for_a_charged_round_is_charged_by_itself(folder: Path) -> None:
+    with Ledger.open(folder, BUDGET) as ledger:
+        ledger.charge("run", 1, "b", STEP)
+        ledger.charge("run", 1, "c", STEP)
+        assert ledger.spent().steps == 2
+        ledger.answer("run", 1, "b", b"first")  # whichever of them is answered first
+        assert ledger.stored("run", 1, "c") is None
+
+
+def test_unanswered_charges_leave_no_room_in_the_budget(folder: Path) -> None:
+    exact = Budget(epsilon([replace(STEP, steps=3)], 1e-5).pld, 1e-5, "patient")
+    with Ledger.open(folder, exact) as ledger:
+        for number in range(3):
+            ledger.charge("run", number, "b", STEP)
+    with Ledger.open(folder, exact) as ledger:
+        with pytest.raises(FednerError, match="Refused"):
+            ledger.charge("run", 3, "b", STEP)
+        ledger.charge("run", 2, "b", STEP)  # already counted
+        ledger.answer("run", 2, "b", b"x")
+
+
+def test_rounds_are_told_apart_by_run_and_platform(folder: Path) -> None:
+    with Ledger.open(folder, BUDGET) as ledger:
+        ledger.charge("run", 3, "b", STEP, "one")
+        ledger.charge("run", 2, "c", STEP, "two")
+        ledger.charge("other", 9, "d", STEP, "two")
+        assert ledger.newest_round("run", "one") == 3
+        assert ledger.newest_round("run", "two") == 2
+        assert ledger.newest_round("other", "one") == 0
+
+
+def test_why_work_failed_is_for_the_owner_alone(folder: Path) -> None:
+    with Ledger.open(folder, BUDGET) as ledger:
+        ledger.note_failure("patient Jane \ud800 Doe")
+    path = folder / "failures.log"
+    assert "Jane" in path.read_text()
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
 
 
 def test_reading_detects_tampering_too(folder: Path) -> None:
@@ -234,14 +350,20 @@ def test_the_server_notices_what_the_platform_cannot(folder: Path, tmp_path: Pat
             check_mark("a", seen, ledger.record("run", 10, "b", STEP, b"more").mark)
     with pytest.raises(FednerError, match="another ledger"):
         check_mark("a", seen, replace(newer, ledger="x"))
-    check_mark("a", seen, LedgerMark(seen.ledger, seen.counter + 5, "d", "p"))
+    check_mark("a", seen, LedgerMark(seen.ledger, seen.counter + 5, "d", "p", "e"))
+    with pytest.raises(FednerError, match="another history"):
+        check_mark("a", seen, LedgerMark(seen.ledger, seen.counter + 2, "d", "p", "e"))
+    check_mark("a", seen, LedgerMark(seen.ledger, seen.counter + 2, "d", "p", seen.digest))
+    with pytest.raises(FednerError, match="another history"):
+        check_mark("a", seen, LedgerMark(seen.ledger, seen.counter + 1, "d", "p", seen.digest))
 
 
 def test_a_changed_or_lost_payload_is_never_sent(folder: Path) -> None:
     filled(folder)
     with Ledger.open(folder, BUDGET) as ledger:
-        line = ledger.releases[1]
-        file = folder / "payloads" / line.payload_sha256
+        answer = ledger.releases[1].answer
+        assert answer is not None
+        file = folder / "payloads" / answer.payload_sha256
         file.write_bytes(b"update X")
         with pytest.raises(FednerError, match="was changed"):
             ledger.stored("run", 1, "b1")

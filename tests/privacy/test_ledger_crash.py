@@ -21,7 +21,8 @@ BUDGET = Budget(1e5, 1e-5, "patient", accountant="rdp")
 STEP = GaussianRelease(2.0, 0.1, "patient", 1.0, 500)
 
 # A process that has loaded everything and forks a platform for each request on standard input. The
-# platform releases one update after the other and tells the world (a pipe) of each that left. It is
+# platform charges, works and answers, one update after the other, and tells the world (a pipe) when
+# it touches data ("work") and of each update that left. It is
 # killed after a delay, or kills itself at its n-th call that writes to the ledger's files.
 DRIVER = """
 import json, os, signal, sys, time
@@ -52,9 +53,13 @@ def platform(request, world):
         die_at(request["call"], request["folder"])
     with Ledger.open(Path(request["folder"]), budget) as ledger:
         number = first = len(ledger.releases)
+        if number and ledger.releases[-1].answer is None:
+            number = first = number - 1  # asked again for what was charged and never answered
         while "call" not in request or number < first + 2:
             payload = b"update %d of %s" % (number, request["name"].encode())
-            released = ledger.record("run", number, "b", step, payload, kept=b"kept %d" % number)
+            ledger.charge("run", number, "b", step)
+            os.write(world, b"work\\n")
+            released = ledger.answer("run", number, "b", payload, kept=b"kept %d" % number)
             os.write(world, json.dumps([number, released.payload.decode()]).encode() + b"\\n")
             number += 1
 
@@ -71,9 +76,11 @@ for line in sys.stdin:
         time.sleep(request["delay"])
         os.kill(child, signal.SIGKILL)
     with os.fdopen(reading) as world:
-        left = [json.loads(one) for one in world if one.endswith("\\n")]
+        said = [one for one in world if one.endswith("\\n")]
+    works = said.count("work\\n")
+    left = [json.loads(one) for one in said if one != "work\\n"]
     code = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
-    print(json.dumps({"left": left, "code": code}), flush=True)
+    print(json.dumps({"left": left, "works": works, "code": code}), flush=True)
 """
 
 
@@ -88,8 +95,10 @@ class Driver:
             text=True,
         )
 
-    def run(self, folder: Path, name: str, **death: float) -> tuple[list[tuple[int, bytes]], int]:
-        """Return what left the platform before it died, and its exit code."""
+    def run(
+        self, folder: Path, name: str, **death: float
+    ) -> tuple[list[tuple[int, bytes]], int, int]:
+        """Return what left the platform before it died, how often it worked, its exit code."""
         assert self.process.stdin is not None
         assert self.process.stdout is not None
         print(
@@ -98,7 +107,8 @@ class Driver:
             flush=True,
         )
         reply = json.loads(self.process.stdout.readline())
-        return [(number, payload.encode()) for number, payload in reply["left"]], reply["code"]
+        left = [(number, payload.encode()) for number, payload in reply["left"]]
+        return left, reply["works"], reply["code"]
 
     def close(self) -> None:
         self.process.communicate()
@@ -111,23 +121,32 @@ def driver() -> Iterator[Driver]:
     started.close()
 
 
-def test_a_line_torn_at_any_byte_is_dropped_because_it_never_left(tmp_path: Path) -> None:
-    """The crash between steps 2 and 3: the witness stands at the line before."""
+@pytest.mark.parametrize("kind", ["charge", "answer"])
+def test_a_line_torn_at_any_byte_is_dropped_because_nothing_followed_from_it(
+    tmp_path: Path, kind: str
+) -> None:
+    """The crash before the witness moved on: it stands at the line before."""
     folder = tmp_path / "ledger"
     witness = tmp_path / "ledger.witness"
     with Ledger.open(folder, BUDGET) as ledger:
         ledger.record("run", 0, "b", STEP, b"zero")
+        if kind == "answer":
+            ledger.charge("run", 1, "b", STEP)
         mark = ledger.mark
         seen = witness.read_bytes()
         whole = (folder / "ledger.jsonl").read_bytes()
-        ledger.record("run", 1, "b", STEP, b"one")
+        if kind == "charge":
+            ledger.charge("run", 1, "b", STEP)
+        else:
+            ledger.answer("run", 1, "b", b"one")
         longer = (folder / "ledger.jsonl").read_bytes()
     for size in range(len(whole), len(longer) - 1, 19):
         (folder / "ledger.jsonl").write_bytes(longer[:size])
         witness.write_bytes(seen)
         with Ledger.open(folder, BUDGET) as ledger:
             assert ledger.mark == mark
-            assert ledger.spent().steps == 1
+            assert ledger.spent().steps == (1 if kind == "charge" else 2)
+            assert ledger.stored("run", 1, "b") is None
     for data in (longer, longer[:-1]):  # all of it arrived: it is counted, whether or not it left
         (folder / "ledger.jsonl").write_bytes(data)
         witness.write_bytes(seen)
@@ -166,25 +185,33 @@ def test_the_first_opening_may_be_cut_short(tmp_path: Path) -> None:
         ledger.record("run", 0, "b", STEP, b"zero")
 
 
-def check_nothing_is_forgotten(folder: Path, left: list[tuple[int, bytes]], deaths: int) -> None:
+def check_nothing_is_forgotten(
+    folder: Path, left: list[tuple[int, bytes]], works: int, deaths: int
+) -> None:
     with Ledger.open(folder, BUDGET) as ledger:
         count = len(ledger.releases)
         assert ledger.spent().steps == count
         assert [line.round for line in ledger.releases] == list(range(count))
+        waiting = [line.answer is None for line in ledger.releases]
+        assert not any(waiting[:-1]), "each charge was answered before the next request came"
+        # Work that was killed is done again under its charge: never more releases than works.
+        assert count - 1 <= works
         for number, payload in left:
             stored = ledger.stored("run", number, "b")
             assert stored is not None, f"round {number} left and was forgotten"
             assert (stored.payload, stored.kept) == (payload, b"kept %d" % number)
-        # A platform that dies while it writes counts that one release without having sent it.
+        # A platform that dies while it works or writes counts that release without sending it.
         assert count <= len(left) + deaths
 
 
 def kill_often(driver: Driver, folder: Path, kills: int, seed: int) -> None:
     chance = random.Random(seed)
     left: list[tuple[int, bytes]] = []
+    works = 0
     for kill in range(kills):
-        left += driver.run(folder, f"life {kill}", delay=chance.uniform(0.001, 0.15))[0]
-        check_nothing_is_forgotten(folder, left, deaths=kill + 1)
+        more, worked, _ = driver.run(folder, f"life {kill}", delay=chance.uniform(0.001, 0.15))
+        left, works = left + more, works + worked
+        check_nothing_is_forgotten(folder, left, works, deaths=kill + 1)
     assert len({number for number, _ in left}) == len(left) > 0  # no round was released twice
 
 
@@ -205,13 +232,14 @@ def test_killed_between_any_two_write_steps(driver: Driver, tmp_path: Path, is_n
         folder = tmp_path / str(call) / "ledger"
         folder.parent.mkdir()
         left: list[tuple[int, bytes]] = []
+        works = 0
         if not is_new:
             with Ledger.open(folder, BUDGET) as ledger:
                 ledger.record("run", 0, "b", STEP, b"before", kept=b"kept 0")
-            left.append((0, b"before"))
-        more, code = driver.run(folder, "dying", call=call)
+            left, works = [(0, b"before")], 1
+        more, worked, code = driver.run(folder, "dying", call=call)
         left += more
-        check_nothing_is_forgotten(folder, left, deaths=1)
+        check_nothing_is_forgotten(folder, left, works + worked, deaths=1)
         if code == 0:
             break
         assert code == -signal.SIGKILL

@@ -14,10 +14,11 @@ from fedner.federated.checkpoints import read_state
 from fedner.federated.run import run
 from fedner.models.checkpoint import load_tagger
 from fedner.privacy.accountant import pld_epsilon
+from fedner.privacy.ledger import read_spent
 from fedner.runs.assembly import assemble, build_platform, initial_shared
 from fedner.runs.checks import algorithm_of
 from fedner.runs.folder import PRIVACY, WHAT_LEFT, RunFolder, tagger_folder
-from fedner.runs.privacy import build_protected, protect
+from fedner.runs.privacy import build_protected, ledger_name, protect
 from fedner.runs.privacy_record import run_spent
 from fedner.runs.training import Progress, engine_for, run_settings, train_run
 from fedner.settings import Settings, SettingsError
@@ -221,6 +222,22 @@ def test_a_deployed_run_keeps_ledgers_and_a_second_one_is_refused(
     assert run_spent(RunFolder(tmp_path / "first")) == spent
     with pytest.raises(FednerError, match="budget"):
         train_run(tiny(*changes, *ledgers, "title=second"), tmp_path / "second")
+
+
+def test_two_simulations_of_one_title_and_one_ledger_are_two_runs(
+    tiny: Make, tmp_path: Path
+) -> None:
+    """The second is not answered with the releases of the first, nor refused for its rounds."""
+    ledgers = [f'platforms.{number}.ledger="{tmp_path / str(number)}"' for number in range(3)]
+    for seed in (1, 2):
+        noise = ("privacy.noise=2", "privacy.budget=1000.0", f"privacy.noise_seed={seed}")
+        settings = tiny(*ON, *noise, *ledgers)
+        train_run(settings, tmp_path / f"run {seed}")
+    assert (
+        read_spent(tmp_path / "0").steps
+        == 2
+        * read_spent(tmp_path / "0", ledger_name(RunFolder(tmp_path / "run 1"), settings)).steps
+    )
 
 
 def test_a_frozen_private_part_is_trained_after_the_last_update(tiny: Make, tmp_path: Path) -> None:

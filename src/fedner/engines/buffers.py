@@ -1,16 +1,21 @@
 """Named tensors through memory that two processes share: one copy in, one copy out, no pickling."""
 
+import math
 import mmap
 from collections.abc import Mapping, Sequence
-from typing import Any, Literal
+from typing import Literal
 
 import torch
 from torch import Tensor
+
+from fedner.errors import FednerError
 
 StartMethod = Literal["fork", "spawn"]
 Layout = list[tuple[str, str, list[int], int]]
 
 _ALIGNMENT = 64
+_ENTRY = 4
+_MOST_DIMENSIONS = 16
 _DTYPES = {"float32": torch.float32, "float64": torch.float64}
 _NAMES = {dtype: name for name, dtype in _DTYPES.items()}
 
@@ -48,19 +53,39 @@ def write_tensors(buffer: Tensor, tensors: Mapping[str, Tensor]) -> Layout | Non
     return layout
 
 
-def view_tensors(buffer: Tensor, layout: Sequence[Sequence[Any]]) -> dict[str, Tensor]:
-    """Return the tensors that lie in a buffer, as views: they change with it."""
-    return {
-        name: _view(buffer, _DTYPES[dtype], shape, offset) for name, dtype, shape, offset in layout
-    }
+def view_tensors(buffer: Tensor, layout: object) -> dict[str, Tensor]:
+    """Return the tensors that lie in a buffer, as views: they change with it.
+
+    Raises:
+        FednerError: If the layout is not one of tensors within the buffer.
+    """
+    if not isinstance(layout, list) or not all(_is_entry(each, len(buffer)) for each in layout):
+        raise FednerError("a layout that is not one of tensors within their buffer")
+    tensors: dict[str, Tensor] = {}
+    for name, dtype, shape, offset in layout:
+        if name in tensors:
+            raise FednerError("a layout that names a tensor twice")
+        tensors[name] = _view(buffer, _DTYPES[dtype], shape, offset)
+    return tensors
+
+
+def _is_entry(entry: object, room: int) -> bool:
+    """Whether an entry of a layout has the right types and lies within a buffer."""
+    if not isinstance(entry, list) or len(entry) != _ENTRY:
+        return False
+    name, dtype, shape, offset = entry
+    if not (isinstance(name, str) and isinstance(dtype, str) and dtype in _DTYPES):
+        return False
+    sizes = [*shape, offset] if isinstance(shape, list) and len(shape) <= _MOST_DIMENSIONS else []
+    if not sizes or not all(type(size) is int and 0 <= size <= room for size in sizes):
+        return False
+    num_bytes = math.prod(shape) * _DTYPES[dtype].itemsize
+    return bool(offset % _ALIGNMENT == 0 and offset + num_bytes <= room)
 
 
 def _view(buffer: Tensor, dtype: torch.dtype, shape: Sequence[int], offset: int) -> Tensor:
-    count = 1
-    for size in shape:
-        count *= size
-    end = offset + count * dtype.itemsize
-    return buffer[offset:end].view(dtype).view(*shape)
+    end = offset + math.prod(shape) * dtype.itemsize
+    return buffer[offset:end].view(dtype).view(list(shape))
 
 
 def _aligned(num_bytes: int) -> int:

@@ -24,7 +24,8 @@ from fedner.federated.checkpoints import (
     stored_rounds,
     write_state,
 )
-from fedner.federated.messages import Broadcast, Failure
+from fedner.federated.messages import Broadcast, failure
+from fedner.federated.orders import OrderRefusedError, RoundPassedError
 from fedner.federated.platform import LocalFunction, Platform, PlatformState
 from fedner.federated.private_steps import BudgetSpentError
 from fedner.privacy.scores import NoisedScores
@@ -34,6 +35,24 @@ Build = Callable[[str], Platform]
 
 _FACTS = "fedner"
 _log = logging.getLogger(__name__)
+
+
+_CODES: tuple[tuple[type[FednerError], str], ...] = (
+    (BudgetSpentError, "budget-spent"),
+    (OrderRefusedError, "order-refused"),
+    (RoundPassedError, "round-passed"),
+    (FednerError, "error"),
+)
+
+
+def logged_code(error: Exception, where: str) -> str:
+    """Write an error, with its text, to the platform's own log; return the code for others."""
+    for kind, code in _CODES:
+        if isinstance(error, kind):
+            _log.warning("%s: %s", where, error)
+            return code
+    _log.error("%s failed", where, exc_info=error)
+    return "unexpected"
 
 
 @contextmanager
@@ -75,27 +94,24 @@ class Roster:
         self._spill: tempfile.TemporaryDirectory[str] | None = None
 
     def answer(self, name: str, broadcast: Broadcast) -> Reply:
-        """Let a platform work through a round; whatever goes wrong there is a `Failure`."""
+        """Let a platform work through a round; whatever goes wrong there is a `Failure`.
+
+        What it tells is a code with fixed words. The text is for the platform's own log.
+        """
         try:
             with one_thread():
                 return self.platform(name).answer(self._local, broadcast)
-        except BudgetSpentError as error:
-            return Failure(name, broadcast.round, "budget-spent", error.message)
-        except FednerError as error:
-            return Failure(name, broadcast.round, "error", error.message)
         except Exception as error:  # noqa: BLE001 - one platform's fault must not end the others
-            # Its text may hold data: the log is the platform's own, the message is not.
-            _log.exception("platform %s failed in round %d", name, broadcast.round)
-            what = f"{type(error).__name__}; its own log says more"
-            return Failure(name, broadcast.round, "unexpected", what)
+            code = logged_code(error, f"platform {name}, round {broadcast.round!r:.20}")
+            return failure(name, broadcast.round, code)
 
     def scores(self, name: str, broadcast: Broadcast) -> Scores | NoisedScores | None:
         """Return what a platform tells of its scores; None if nothing, as with a spent budget."""
         try:
             with one_thread():
                 return self.platform(name).scores(broadcast)
-        except BudgetSpentError as error:
-            _log.warning("platform %s tells no more scores: %s", name, error.message)
+        except (BudgetSpentError, OrderRefusedError, RoundPassedError) as error:
+            _log.warning("platform %s tells no scores: %s", name, error.message)
             return None
 
     def platform(self, name: str) -> Platform:

@@ -17,10 +17,17 @@ from torch import Tensor
 
 from fedner.engines.allocator import keep_freed_memory
 from fedner.engines.buffers import view_tensors, write_tensors
-from fedner.engines.roster import Build, Roster
+from fedner.engines.roster import Build, Roster, logged_code
 from fedner.errors import FednerError
 from fedner.federated.aggregate import Reply
-from fedner.federated.messages import Broadcast, Failure, Update, update_to_bytes
+from fedner.federated.messages import (
+    Broadcast,
+    Failure,
+    Update,
+    failure,
+    failure_to_bytes,
+    update_to_bytes,
+)
 from fedner.federated.platform import LocalFunction
 from fedner.tensors import SharedState
 
@@ -88,14 +95,25 @@ class _Worker:
             if order["do"] == "free":
                 self.free.append(order["slot"])
             elif order["do"] == "round":
-                broadcast = self._broadcast(order)
-                for name in order["platforms"]:
-                    self._send_reply(self.roster.answer(name, broadcast))
+                self._round(order)
             else:
                 self._send(self._manage(order))
 
+    def _round(self, order: dict[str, Any]) -> None:
+        """Let the chosen platforms of an order work."""
+        names = [name for name in order["platforms"] if name in self.job.names]
+        try:
+            broadcast = self._broadcast(order)
+        except FednerError as error:
+            logged_code(error, "an order")
+            for name in names:
+                self._send_reply(failure(name, 0, "order-refused"))
+            return
+        for name in names:
+            self._send_reply(self.roster.answer(name, broadcast))
+
     def _manage(self, order: dict[str, Any]) -> dict[str, Any]:
-        """Do what is not a round; a user's error is handed to the engine."""
+        """Do what is not a round; of an error the engine gets the code, the log gets the text."""
         try:
             if order["do"] == "evaluate":
                 broadcast = self._broadcast(order)
@@ -105,12 +123,14 @@ class _Worker:
                 self.roster.save(order["round"])
             else:
                 self.roster.load(order["round"])
-        except FednerError as error:
-            return {"error": [error.message, error.hint]}
+        except Exception as error:  # noqa: BLE001 - its text may hold data
+            return {"error": logged_code(error, f"platforms {', '.join(self.job.names)}")}
         return {}
 
     def _broadcast(self, order: dict[str, Any]) -> Broadcast:
-        tensors = view_tensors(self.job.broadcast, order["layout"])
+        # Copies: what was checked must be what is used, and the server can write to the buffer.
+        views = view_tensors(self.job.broadcast, order["layout"])
+        tensors = {name: tensor.clone() for name, tensor in views.items()}
         return Broadcast(
             order["run"],
             order["round"],
@@ -121,8 +141,7 @@ class _Worker:
 
     def _send_reply(self, reply: Reply) -> None:
         if isinstance(reply, Failure):
-            facts = [reply.platform, reply.round, reply.code, reply.message]
-            self._send({"failure": facts})
+            self._send({"failure": failure_to_bytes(reply).decode()})
             return
         while not self.free:
             self.free.append(self._receive()["slot"])

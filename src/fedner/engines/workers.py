@@ -6,6 +6,7 @@ is repeated, and pages of torch and of the data are shared until somebody writes
 """
 
 import json
+import logging
 import sys
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
@@ -15,30 +16,38 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from torch import Tensor
 from torch import multiprocessing as torch_multiprocessing
 
 from fedner.engines.buffers import (
     StartMethod,
     room_for,
     shared_buffer,
-    view_tensors,
     write_tensors,
 )
 from fedner.engines.in_process import common_rounds
+from fedner.engines.replies import (
+    MOST_CONTROL_BYTES,
+    failure_in,
+    read_message,
+    require_done,
+    scores_in,
+    slot_in,
+    update_in,
+)
 from fedner.engines.roster import Build
 from fedner.engines.worker import WorkerJob, work
 from fedner.errors import FednerError
 from fedner.federated.aggregate import Reply
-from fedner.federated.messages import Broadcast, Failure, Update, update_from_bytes
+from fedner.federated.messages import Broadcast, failure, update_from_bytes
 from fedner.federated.platform import LocalFunction
-from fedner.privacy.scores import NOISED, NoisedScores
+from fedner.privacy.scores import NoisedScores
 from fedner.scoring import Scores
 from fedner.tensors import SharedState
 
 SLOTS = 2  # one update is on its way while the next is computed
 _SLOT_BYTES = 32 * 2**20  # for more slots of a worker, so that it need not wait for a busy engine
 _STOP_SECONDS = 5.0
+_log = logging.getLogger(__name__)
 
 
 class Workers:
@@ -112,9 +121,14 @@ class Workers:
 
     def evaluate(self, broadcast: Broadcast) -> Mapping[str, Scores | NoisedScores]:
         """Return what every platform tells of its scores; those that tell nothing are left out."""
-        replies = self._manage(self._order("evaluate", broadcast))
-        found = {name: each for reply in replies for name, each in reply["scores"].items()}
-        return {name: _scores_from(found[name]) for name in sorted(found)}
+        answers = self._manage(self._order("evaluate", broadcast))
+        found: dict[str, Scores | NoisedScores] = {}
+        for member, answer in zip(self._crew, answers, strict=True):
+            try:
+                found |= scores_in(answer, member.names)
+            except FednerError as error:
+                _log.warning("no scores of %s: %s", ", ".join(member.names), error.message)
+        return {name: found[name] for name in sorted(found)}
 
     def save(self, round_: int) -> None:
         """Store every platform's state under a round."""
@@ -174,9 +188,8 @@ class Workers:
         for member in self._crew:
             member.send(order)
         answers = [member.answer() for member in self._crew]
-        for answer in answers:
-            if "error" in answer:
-                raise FednerError(*answer["error"])
+        for member, answer in zip(self._crew, answers, strict=True):
+            require_done(answer, member.names)
         return answers
 
 
@@ -187,6 +200,7 @@ class _Member:
         context = torch_multiprocessing.get_context(method)  # knows how to hand over tensors
         self.names = list(job.names)
         self.slots = job.slots
+        self.most_bytes = 4 * len(job.broadcast) + MOST_CONTROL_BYTES
         self.awaited: list[str] = []
         self.round = 0
         self.pipe: Connection
@@ -215,29 +229,40 @@ class _Member:
             return
 
     def take(self) -> Iterator[Reply]:
-        """Yield the reply that has come; a dead worker's platforms have all failed."""
+        """Yield the reply that has come; a dead worker's platforms have all failed.
+
+        Whatever bytes come, what is yielded are replies of awaited platforms. A worker that sends
+        what cannot be read is out of step, and nobody can say what comes next: it is ended.
+        """
         try:
-            message = json.loads(self.pipe.recv_bytes())
-            yield self._reply(message)
+            yield self._reply()
+        except FednerError as error:
+            _log.warning("a reply of %s was refused: %s", ", ".join(self.names), error.message)
+            self.process.kill()
+            yield from self._failed("malformed")
         except (EOFError, OSError):
-            failed, self.awaited = self.awaited, []
-            for name in failed:
-                yield Failure(name, self.round, "worker-died", self._epitaph())
+            _log.warning("%s: %s", ", ".join(self.names), self._epitaph())
+            yield from self._failed("worker-died")
+
+    def _failed(self, code: str) -> Iterator[Reply]:
+        """Yield the failure of every awaited platform."""
+        failed, self.awaited = self.awaited, []
+        for name in failed:
+            yield failure(name, self.round, code)
 
     def answer(self) -> dict[str, Any]:
         """Return the answer to an order that is not a round.
 
         Raises:
-            FednerError: If the worker is dead.
+            FednerError: If the worker is dead, or its answer is no message.
         """
         try:
-            message: dict[str, Any] = json.loads(self.pipe.recv_bytes())
+            return read_message(self.pipe.recv_bytes(MOST_CONTROL_BYTES))
         except (EOFError, OSError):
             raise FednerError(
                 f"platforms {', '.join(self.names)}: {self._epitaph()}",
                 "Resume the run from its last checkpoint.",
             ) from None
-        return message
 
     def stop(self) -> None:
         """Ask the worker to end."""
@@ -251,31 +276,30 @@ class _Member:
             self.process.terminate()
             self.process.join()
 
-    def _reply(self, message: Mapping[str, Any]) -> Reply:
+    def _reply(self) -> Reply:
+        """Return the next reply.
+
+        Raises:
+            FednerError: If what came is not a reply of an awaited platform.
+        """
+        message = read_message(self.pipe.recv_bytes(MOST_CONTROL_BYTES))
+        reply: Reply
         if "failure" in message:
-            failure = Failure(*message["failure"])
-            self.awaited.remove(failure.platform)
-            return failure
-        if "bytes" in message:
-            update = update_from_bytes(self.pipe.recv_bytes())
-            self.awaited.remove(update.platform)
-            return update
-        found = view_tensors(self.slots[message["slot"]], message["layout"])
-        parts: dict[str, dict[str, Tensor]] = {"tensors": {}, "extra": {}}
-        for key, tensor in found.items():
-            part, _, name = key.partition("/")
-            parts[part][name] = tensor.clone()
-        self.send({"do": "free", "slot": message["slot"]})
-        self.awaited.remove(message["platform"])
-        return Update(
-            message["platform"],
-            message["round"],
-            SharedState(parts["tensors"]),
-            SharedState(parts["extra"]),
-            message["loss"],
-            message["scores"],
-            message["event"],
-        )
+            reply = failure_in(message)
+        elif "bytes" in message:
+            if not self.pipe.poll(_STOP_SECONDS):
+                raise FednerError("an update was announced and did not come")
+            reply = update_from_bytes(self.pipe.recv_bytes(self.most_bytes))
+        else:
+            slot = slot_in(message, len(self.slots))
+            try:
+                reply = update_in(message, self.slots[slot])
+            finally:
+                self.send({"do": "free", "slot": slot})
+        if reply.platform not in self.awaited:
+            raise FednerError("a reply of a platform that was not asked")
+        self.awaited.remove(reply.platform)
+        return reply
 
     def _epitaph(self) -> str:
         self.process.join(_STOP_SECONDS)
@@ -310,7 +334,3 @@ def deal_platforms(
         parts[lightest].append(name)
         burden[lightest] += loads.get(name, 1)
     return [sorted(part) for part in parts]
-
-
-def _scores_from(record: Mapping[str, Any]) -> Scores | NoisedScores:
-    return NoisedScores.from_dict(record) if NOISED in record else Scores.from_dict(record)

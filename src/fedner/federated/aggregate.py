@@ -18,7 +18,7 @@ import torch
 from torch import Tensor
 
 from fedner.errors import FednerError
-from fedner.federated.messages import Failure, Update, nothing_shared
+from fedner.federated.messages import Failure, Update, failure, is_name, nothing_shared
 from fedner.tensors import SharedState, map_shared
 
 Reply = Update | Failure
@@ -213,7 +213,7 @@ def in_canonical_order(replies: Iterable[Reply], chosen: Sequence[str]) -> Itera
     unasked: list[Reply] = []
     turn = 0
     for reply in replies:
-        if reply.platform not in awaited:
+        if not is_name(reply.platform) or reply.platform not in awaited:
             unasked.append(reply)
             continue
         awaited.discard(reply.platform)
@@ -225,7 +225,7 @@ def in_canonical_order(replies: Iterable[Reply], chosen: Sequence[str]) -> Itera
         if name in early:
             yield early.pop(name)
         else:
-            yield Failure(name, 0, "no-reply", "it did not answer in this round")
+            yield failure(name, 0, "no-reply")
     yield from unasked
 
 

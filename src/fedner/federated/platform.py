@@ -17,9 +17,10 @@ from torch import Tensor
 
 from fedner.errors import FednerError
 from fedner.federated.averaging import averaged, require_decay
-from fedner.federated.learner import Learner
+from fedner.federated.learner import Learner, TaggerLearner
 from fedner.federated.messages import Broadcast, Update, nothing_shared
-from fedner.federated.private_steps import PrivateSteps
+from fedner.federated.orders import Expected, PublicPlan, RoundPassedError, checked_order
+from fedner.federated.private_steps import PrivateSteps, padding_rows
 from fedner.federated.releases import released, released_scores
 from fedner.federated.sampling import Cursor, Sampler
 from fedner.models.partition import Partition
@@ -116,6 +117,8 @@ class Platform:
         average: The average of the private weights over the rounds that it answered; without
             tensors where there is none.
         num_averaged: How many rounds that average holds.
+        fixed_rows: Rows of shared tables that stay zero, whatever a broadcast says.
+        plan: The public plan that orders are held against; None where there is none.
     """
 
     name: str
@@ -131,6 +134,8 @@ class Platform:
     run: str | None = None
     average: dict[str, Tensor] = field(default_factory=dict)
     num_averaged: int = 0
+    fixed_rows: Mapping[str, int] = field(default_factory=dict)
+    plan: PublicPlan | None = None
     _weights: dict[str, Tensor] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -154,26 +159,9 @@ class Platform:
 
     @torch.no_grad()
     def load_shared(self, shared: SharedState) -> None:
-        """Copy the broadcast weights into the model.
-
-        Raises:
-            FednerError: If names or shapes are not those of the model's shared part.
-        """
-        if set(shared) != set(self.partition.shared):
-            odd = sorted(set(shared) ^ set(self.partition.shared))
-            raise FednerError(
-                f"platform {self.name!r}: the broadcast and its shared weights differ in {odd[:5]}",
-                "Server and platform must have the same recipe, embeddings and cut.",
-            )
+        """Copy broadcast weights, checked before, into the model."""
         for name, tensor in shared.items():
-            own = self._weights[name]
-            if own.shape != tensor.shape:
-                raise FednerError(
-                    f"platform {self.name!r}: weight {name!r} arrives with shape "
-                    f"{tuple(tensor.shape)}; expected {tuple(own.shape)}",
-                    "Server and platform must have the same recipe, embeddings and cut.",
-                )
-            own.copy_(tensor)
+            self._weights[name].copy_(tensor)
 
     def gradient(self, broadcast: Broadcast, step: int, reading: LossReading = "mean") -> Gradient:
         """Draw the next batch and return its gradient at the weights as they stand.
@@ -204,11 +192,6 @@ class Platform:
         seed = derive(self.seed, *path, "dropout")
         value = privacy.gradient(self.learner, self.partition, batch, path, seed)
         if reading == "sum":
-            if privacy.settings.where == "central":
-                raise FednerError(
-                    "loss 'sum' with noise at the server; expected 'mean'",
-                    "The server divides by the joint expected size itself.",
-                )
             expected = privacy.settings.expected(batch)
             value = {name: tensor * expected for name, tensor in value.items()}
         private = {name: value[name] for name in self.partition.private if name in value}
@@ -226,30 +209,84 @@ class Platform:
         Under differential privacy by its public size: the true one is not to be told by steps.
         """
         size = float(self.sampler.size)
-        if self.privacy is not None and self.privacy.draws_units:
-            size = self.privacy.settings.units_in_slice
+        if self.privacy is not None:
+            size = self.privacy.settings.units_in_slice / len(self.sampler.pools)
         return epochs * max(1, math.ceil(size / batch))
 
     def answer(self, local: "LocalFunction", broadcast: Broadcast) -> Update:
         """Work through one round and return what may leave.
 
         Raises:
-            FednerError: If the platform was not chosen, or its ledger refuses the release.
+            OrderRefusedError: If the broadcast is not an order of the study.
+            RoundPassedError: If a later round was answered before.
+            FednerError: If the ledger refuses the release, or the algorithm does not fit.
         """
-        if self.name not in broadcast.batches:
-            raise FednerError(
-                f"platform {self.name!r} was not chosen for round {broadcast.round}",
-                "Ask only the platforms that the broadcast names.",
-            )
-        self.run = broadcast.run
-        turn = (broadcast.round - 1) // self.settings.rounds_per_slice
-        self.sampler.enter(min(turn, len(self.sampler.pools) - 1))
+        known = local if isinstance(local, Local) else None
+        has_extra = None if known is None else known.has_extra
+        order = checked_order(broadcast, self._expected(has_extra, is_update=True))
+        turn = (order.round - 1) // self.settings.rounds_per_slice
+        work = partial(self._work, local, order, turn)
         if self.privacy is None:
-            return self._work(local, broadcast)
-        self.privacy.begin(turn)
-        return released(self, self.privacy, broadcast, partial(self._work, local, broadcast))
+            self.require_current(order)
+            update = work()
+        else:
+            self._begin_private(self.privacy, known, turn, order.batches[self.name])
+            name = "" if known is None else known.name
+            update = released(self, self.privacy, order, work, name)
+        self.run = order.run
+        return update
 
-    def _work(self, local: "LocalFunction", broadcast: Broadcast) -> Update:
+    def _expected(self, has_extra: bool | None, *, is_update: bool) -> Expected:
+        return Expected(self.name, self.shared(), self.fixed_rows, has_extra, self.plan, is_update)
+
+    def _begin_private(
+        self, privacy: PrivateSteps, local: "Local | None", turn: int, batch: int
+    ) -> None:
+        """Begin a private round: all that can be refused by public facts is refused here."""
+        if not privacy.draws_units:
+            if local is not None and local.has_extra:
+                raise self._sends_extra()
+            privacy.begin(turn)
+            return
+        if local is None:
+            raise FednerError(
+                f"platform {self.name!r}: the algorithm does not say how many steps a round takes, "
+                "so that nobody can say beforehand what it costs",
+                "Give its local part as `platform.Local(work, num_steps)`.",
+            )
+        if local.reading == "sum" and privacy.settings.where == "central":
+            raise FednerError(
+                "loss 'sum' with noise at the server; expected 'mean'",
+                "The server divides by the joint expected size itself.",
+            )
+        privacy.begin(turn, local.num_steps(self, batch))
+        privacy.check(self.learner, self.partition)
+
+    def require_current(self, order: Broadcast) -> None:
+        """Raise if a later round of the run was answered: earlier ones come from the record alone.
+
+        Raises:
+            RoundPassedError: If so.
+        """
+        newest = self.last_round if self.run in (None, order.run) else 0
+        if self.privacy is not None and self.privacy.ledger is not None:
+            newest = max(newest, self.privacy.ledger.newest_round(order.run, self.name))
+        if order.round < newest:
+            raise RoundPassedError(
+                f"platform {self.name!r} was asked for round {order.round}; it answered round "
+                f"{newest} before, and this request is not in its record",
+                "Go on with the next round, or resend the very request that was answered.",
+            )
+
+    def _sends_extra(self) -> FednerError:
+        return FednerError(
+            f"platform {self.name!r}: unit 'platform' protects one update, but the algorithm sends "
+            "extra tensors beside it",
+            "Take another algorithm, or a smaller unit.",
+        )
+
+    def _work(self, local: "LocalFunction", broadcast: Broadcast, turn: int) -> Update:
+        self.sampler.enter(min(turn, len(self.sampler.pools) - 1))
         self.load_shared(broadcast.shared)
         done = local(self, broadcast)
         self.last_round = broadcast.round
@@ -275,11 +312,7 @@ class Platform:
         tensors = done.tensors
         if not privacy.draws_units:
             if done.extra:
-                raise FednerError(
-                    f"platform {self.name!r}: unit 'platform' protects one update, but the "
-                    "algorithm sends extra tensors beside it",
-                    "Take another algorithm, or a smaller unit.",
-                )
+                raise self._sends_extra()
             path = ("round", broadcast.round, "platform", self.name, "update")
             tensors = privacy.whole_update(tensors, path)
         return Update(self.name, broadcast.round, tensors, done.extra)
@@ -291,8 +324,11 @@ class Platform:
         which protects nobody, they are told as they are unless noise was asked for.
 
         Raises:
+            OrderRefusedError: If the broadcast is not an order of the study.
+            RoundPassedError: If a later round was answered before.
             BudgetSpentError: If the ledger refuses the release.
         """
+        broadcast = checked_order(broadcast, self._expected(None, is_update=False))
         self.load_shared(broadcast.shared)
         with self._averaged():
             privacy = self.privacy
@@ -391,6 +427,35 @@ def _copy(weights: State, into: State) -> None:
 LocalFunction = Callable[[Platform, Broadcast], Contribution]
 
 
+@dataclass(frozen=True, slots=True)
+class Local:
+    """An algorithm's local part, and what is known of it before any data are touched.
+
+    Attributes:
+        work: What a platform does in a round; may change the platform's model in place.
+        num_steps: How many gradients that takes, of the platform and its batch; from public facts
+            alone (`Platform.steps_of`), since it tells what the round costs.
+        has_extra: Whether it is handed, and sends, extra tensors like the shared weights.
+        reading: Which reading of the loss its gradients are asked for with.
+        name: Names the algorithm with its settings: another one asks for another release.
+    """
+
+    work: LocalFunction
+    num_steps: Callable[[Platform, int], int]
+    has_extra: bool = False
+    reading: LossReading = "mean"
+    name: str = ""
+
+    def __call__(self, platform: Platform, broadcast: Broadcast) -> Contribution:
+        """Work through a round."""
+        return self.work(platform, broadcast)
+
+
+def one_step(platform: Platform, batch: int) -> int:  # noqa: ARG001 - whatever they are
+    """Return the steps of a round that takes one gradient."""
+    return 1
+
+
 def platform(
     name: str,
     learner: Learner,
@@ -400,6 +465,7 @@ def platform(
     *,
     pools: "tuple[Any, ...] | None" = None,
     privacy: PrivateSteps | None = None,
+    plan: PublicPlan | None = None,
 ) -> Platform:
     """Return a platform at its beginning.
 
@@ -412,8 +478,13 @@ def platform(
         pools: The slices of an incremental schedule (`sampling.slice_indices`); None for all
             sentences at once.
         privacy: Its private steps; None without differential privacy.
+        plan: The public plan of the run, which orders are held against; None where there is none.
     """
     chosen = LocalSettings() if settings is None else settings
     sampler = Sampler((learner.drawable(),) if pools is None else pools, seed, name)
     optimiser = Optimiser(chosen.optimiser)
-    return Platform(name, learner, partition, chosen, seed, sampler, optimiser, privacy=privacy)
+    rows = padding_rows(learner.tagger) if isinstance(learner, TaggerLearner) else {}
+    return Platform(
+        name, learner, partition, chosen, seed, sampler, optimiser,
+        privacy=privacy, fixed_rows=rows, plan=plan,
+    )  # fmt: skip

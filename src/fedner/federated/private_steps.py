@@ -16,28 +16,38 @@ sends a clipped sum and the server adds the noise once to the sum over all platf
 (`server_noise`). Then the server is trusted with every platform's clipped sums, and the channel to
 it must be safe. The private part stays at home in both; its noise is always the platform's own.
 
+What a failure tells. A round is charged before data are touched (`releases`). If drawing, clipping
+or noising then fails, whatever the reason, the step goes on with a clipped sum of exact zeros,
+noised like any other: nobody can tell. The cause is for the platform's own log.
+
 Unit "platform": the whole update of a round is clipped and noised, whatever led to it. Local, this
 is strict local differential privacy: any two data sets of the platform are neighbours. Central, it
 is the presence of the platform in the sum that is protected.
 """
 
-from collections.abc import Mapping, Sequence
+import logging
+import traceback
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Literal
 
+import torch
 from torch import Tensor
 
 from fedner.corpus.sentence import Sentence
 from fedner.errors import FednerError
 from fedner.federated.learner import Learner
+from fedner.federated.messages import all_finite
 from fedner.models.partition import Partition
 from fedner.models.tagger import Tagger
 from fedner.privacy.dpsgd import Loss
 from fedner.privacy.entropy import Source, SystemEntropy
 from fedner.privacy.events import GaussianRelease, Slice, Unit
 from fedner.privacy.ledger import Ledger
-from fedner.privacy.noise import clip, divide, gaussian, part_of, rounded_like
+from fedner.privacy.noise import Clipped, clip, divide, gaussian, part_of, rounded_like
 from fedner.privacy.sampling import (
+    Draw,
     SampledUnit,
     Units,
     draw_sentences,
@@ -47,10 +57,13 @@ from fedner.privacy.sampling import (
     units_of,
 )
 from fedner.seeds import PathPart
-from fedner.tensors import SharedState
+from fedner.tensors import SharedState, map_shared
 
 Where = Literal["local", "central"]
 PrivatePart = Literal["joint", "frozen", "clear"]
+
+_NOBODY = Draw((), (), 0)
+_log = logging.getLogger(__name__)
 
 WHY_NOT_CLEAR = (
     "removing one unit changes the private weights and through them the shared gradient of every "
@@ -158,8 +171,17 @@ class PlatformPrivacy:
             batch: The expected number of units in a step.
             steps: How many.
             turn: The slice.
+
+        Raises:
+            FednerError: If there is no such slice.
         """
         is_whole = self.unit == "platform"
+        if not 0 <= turn < self.num_slices:
+            raise FednerError(
+                f"slice {turn} of an incremental schedule; expected one from 0 to "
+                f"{self.num_slices - 1}",
+                "Rounds are counted from 1.",
+            )
         return GaussianRelease(
             noise_multiplier=self.noise,
             sampling_probability=self.probability(batch),
@@ -197,16 +219,21 @@ class PrivateSteps:
         pools: The units of each slice; none where the unit is the platform.
         ledger: The platform's book of releases; None in a simulation without a budget.
         turn: The slice of the current round.
-        taken: Steps taken in the current round.
+        num_steps: The steps of the current round: a public fact.
+        taken: How many of them were taken.
         tested: The units of the test part; None where no scores leave.
+        is_charged: Whether the ledger, if there is one, has counted the current round.
     """
 
     settings: PlatformPrivacy
     pools: Sequence[Units] = ()
     ledger: Ledger | None = None
     turn: int = 0
+    num_steps: int = 1
     taken: int = 0
     tested: Units | None = None
+    is_charged: bool = False
+    _dtypes: dict[str, torch.dtype] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         expected = 0 if self.settings.unit == "platform" else self.settings.num_slices
@@ -221,35 +248,64 @@ class PrivateSteps:
         """Whether steps are drawn, clipped and noised unit by unit."""
         return self.settings.unit != "platform"
 
-    def begin(self, turn: int) -> None:
-        """Begin a round in a slice."""
+    def begin(self, turn: int, num_steps: int = 1) -> None:
+        """Begin a round: which slice it draws from and how many steps it takes, by public facts.
+
+        Raises:
+            FednerError: If the numbers make no sense, or noise at the server does not cover them.
+        """
+        if turn < 0 or num_steps < 1:
+            raise FednerError(
+                f"a round of {num_steps} steps in slice {turn}; expected at least 1 step, in a "
+                "slice from 0 up",
+                "Rounds are counted from 1.",
+            )
+        if num_steps > 1 and self.draws_units and self.settings.where == "central":
+            raise FednerError(
+                "noise at the server, but more than one step in a round: the second one would "
+                "stand on shared weights that nobody noised",
+                "Take one local step (fedner with local_steps = 1), noise where = 'local', or "
+                "unit = 'platform'.",
+            )
         self.turn = min(turn, self.settings.num_slices - 1)
-        self.taken = 0
+        self.num_steps, self.taken, self.is_charged = num_steps, 0, False
+
+    def check(self, learner: Learner, partition: Partition) -> None:
+        """Raise now, before the charge, if the model cannot be clipped at all: nobody is drawn.
+
+        Raises:
+            FednerError: If it trains something that has no per-unit gradient, or the like.
+        """
+        if self.draws_units and not self._dtypes:
+            names = self._names(learner, partition)
+            found = self._clipped(learner, _NOBODY, names, None)
+            self._dtypes = {name: tensor.dtype for name, tensor in found.value.items()}
 
     def event(self, batch: int) -> GaussianRelease:
-        """Return what this round has cost so far."""
-        return self.settings.event(batch, max(1, self.taken), self.turn)
+        """Return what this round costs, all its steps together."""
+        return self.settings.event(batch, self.num_steps, self.turn)
 
-    def require(self, batch: int) -> None:
-        """Raise unless the ledger would take the release of what this round comes to.
-
-        Raises:
-            BudgetSpentError: If it would not.
-        """
-        self.require_event(self.event(batch))
-
-    def require_event(self, event: GaussianRelease) -> None:
-        """Raise unless the ledger would take a release.
+    def charge(
+        self, run: str, round_: int, request: str, event: GaussianRelease, platform: str
+    ) -> None:
+        """Have the ledger count a release, durably, before data are touched.
 
         Raises:
-            BudgetSpentError: If it would not.
+            BudgetSpentError: If the ledger refuses it; nothing was counted then.
         """
-        if self.ledger is None:
-            return
-        try:
-            self.ledger.require(event)
-        except FednerError as error:
-            raise BudgetSpentError(error.message, error.hint) from error
+        if self.ledger is not None:
+            try:
+                self.ledger.charge(run, round_, request, event, platform)
+            except FednerError as error:
+                raise BudgetSpentError(error.message, error.hint) from error
+        self.is_charged = self.is_charged or event.purpose == "training"
+
+    def note_failure(self, what: str) -> None:
+        """Tell the owner, and nobody else, of the error that is being handled."""
+        text = f"{what}: noise alone is released in its place.\n{traceback.format_exc()}"
+        _log.error("%s", text)
+        if self.ledger is not None:
+            self.ledger.note_failure(text)
 
     def gradient(
         self,
@@ -266,7 +322,8 @@ class PrivateSteps:
             noise at the server, once the server has noised the shared sum.
 
         Edge cases:
-            An empty draw is released like any other: noise alone.
+            An empty draw is released like any other: noise alone. So is a step whose work on the
+            data fails; why is noted for the owner.
 
         Args:
             learner: The platform's model and data.
@@ -275,47 +332,101 @@ class PrivateSteps:
             path: Names the step, for simulations.
             dropout_seed: Of the step's dropout, in simulations. One unit less moves the masks of
                 all others: that changes nothing only while masks are chance to whoever looks on.
+
+        Raises:
+            FednerError: If the step was not charged.
         """
-        settings = self.settings
-        self.taken += 1
-        self._require_one_step()
-        self.require(batch)
-        source = settings.source.at(*path)
-        names = partition.shared if settings.private_part == "frozen" else tuple(learner.weights())
-        draw = draw_sentences(
-            self.pools[self.turn],
-            settings.probability(batch),
-            source,
-            max_sentences=settings.max_sentences,
-        )
+        self._take_step()
+        source = self.settings.source.at(*path)
+        names = self._names(learner, partition)
         masks = dropout_seed if source.is_simulation else None
-        clipped = learner.clipped(draw, settings.clip, names, settings.loss, masks)
-        own = names
+        released = partial(self._noised, learner, partition, names, batch, source)
+        value: dict[str, Tensor] | None = None
+        try:
+            value = released(self._clipped(learner, self._draw(batch, source), names, masks))
+        except Exception:  # noqa: BLE001 - whatever it is, it may depend on data: nobody is told
+            self.note_failure(f"step {self.taken} of a round failed")
+        # Not in the handler: its frames hold memory that the noise may need.
+        return released(self._zeros(learner, names)) if value is None else value
+
+    def _draw(self, batch: int, source: Source) -> Draw:
+        settings = self.settings
+        probability = settings.probability(batch)
+        pool = self.pools[self.turn]
+        return draw_sentences(pool, probability, source, max_sentences=settings.max_sentences)
+
+    def _clipped(
+        self, learner: Learner, draw: Draw, names: Collection[str], masks: int | None
+    ) -> Clipped:
+        return learner.clipped(draw, self.settings.clip, names, self.settings.loss, masks)
+
+    def _zeros(self, learner: Learner, names: Collection[str]) -> Clipped:
+        """Return the clipped sum of nobody."""
+        weights = learner.weights()
+        zeros = {
+            name: torch.zeros_like(weights[name], dtype=self._dtypes.get(name)).detach()
+            for name in names
+        }
+        return clip(zeros, self.settings.clip)
+
+    def _noised(
+        self,
+        learner: Learner,
+        partition: Partition,
+        names: Collection[str],
+        batch: int,
+        source: Source,
+        clipped: Clipped,
+    ) -> dict[str, Tensor]:
+        """Return the mean of a clipped sum with noise; the shared part is left to the server."""
+        settings, own = self.settings, tuple(names)
         value: dict[str, Tensor] = {}
         if settings.where == "central":
             own = tuple(name for name in names if name in partition.private)
             value.update(part_of(clipped, partition.shared).value)
+            if not all_finite(value):
+                raise FednerError("a clipped sum holds numbers that are not finite")
         noised = gaussian(part_of(clipped, own), settings.noise, source)
         mean = divide(noised, settings.expected(batch))
         value.update(rounded_like(mean, learner.weights()))
         return without_rows(value, settings.still_rows)
 
     def whole_update(self, tensors: SharedState, path: Sequence[PathPart]) -> SharedState:
-        """Return the update of a round, clipped as a whole and, locally, noised."""
+        """Return the update of a round, clipped as a whole and, locally, noised.
+
+        Edge cases:
+            An update that is not finite becomes zero: noise alone.
+        """
+        self._take_step()
         clipped = clip(tensors, self.settings.clip)
         if self.settings.where == "central":
             return SharedState(dict(clipped.value))
         noised = gaussian(clipped, self.settings.noise, self.settings.source.at(*path))
         return SharedState(without_rows(noised.value, self.settings.still_rows))
 
-    def _require_one_step(self) -> None:
-        if self.taken > 1 and self.settings.where == "central":
+    def noise_alone(self, like: SharedState, batch: int, path: Sequence[PathPart]) -> SharedState:
+        """Return an update in which there is nothing but noise; with a trusted server, nothing."""
+        settings = self.settings
+        clipped = clip(map_shared(torch.zeros_like, like), settings.clip)
+        if settings.where == "central":
+            return SharedState(dict(clipped.value))
+        noised = gaussian(clipped, settings.noise, settings.source.at(*path))
+        if self.draws_units:
+            noised = divide(noised, settings.expected(batch))
+        return SharedState(without_rows(noised.value, settings.still_rows))
+
+    def _names(self, learner: Learner, partition: Partition) -> tuple[str, ...]:
+        """Return the weights that are trained."""
+        is_frozen = self.settings.private_part == "frozen"
+        return partition.shared if is_frozen else tuple(learner.weights())
+
+    def _take_step(self) -> None:
+        if self.taken >= self.num_steps or (self.ledger is not None and not self.is_charged):
             raise FednerError(
-                "noise at the server, but more than one step in a round: the second one would "
-                "stand on shared weights that nobody noised",
-                "Take one local step (fedner with local_steps = 1), noise where = 'local', or "
-                "unit = 'platform'.",
+                f"step {self.taken + 1} of a round for which {self.num_steps} were charged",
+                "The algorithm must say how many steps a round takes (platform.Local).",
             )
+        self.taken += 1
 
 
 def without_rows(state: Mapping[str, Tensor], rows: Mapping[str, int]) -> dict[str, Tensor]:

@@ -1,7 +1,15 @@
-"""An update and its entry in the platform's ledger: stored before it leaves, resent as it was.
+"""A release and its ledger: charged before data are touched, stored before it is sent.
 
-Asked again for the same run, round and broadcast, as after kill -9 and resume, the platform goes to
-the state that it had after that round and sends the very same bytes, at no new cost.
+The order of things, in deployment and simulation alike. The order was validated (`orders`); if it
+was answered before, the stored bytes go out again. Then, from public facts alone: is it an earlier
+round, what does it cost, does the budget allow it. Then the charge is made durable; only then are
+data touched. Then the answer is made durable, with the state that the platform has afterwards, and
+only then it is sent.
+
+Between charge and answer no failure leaves: it might depend on data. A step that fails goes on with
+noise alone (`private_steps`); if anything else fails, the whole update is noise alone. Killed in
+between, the platform works the same request out again under the same charge: nothing of the first
+attempt was seen by anybody.
 """
 
 import hashlib
@@ -14,10 +22,20 @@ from safetensors.torch import load as load_safetensors
 from safetensors.torch import save as save_safetensors
 
 from fedner.errors import FednerError
-from fedner.federated.messages import Broadcast, Update, update_from_bytes, update_to_bytes
+from fedner.federated.messages import (
+    LEDGER,
+    RELEASE,
+    Broadcast,
+    Update,
+    all_finite,
+    mark_of,
+    update_from_bytes,
+    update_to_bytes,
+)
 from fedner.federated.private_steps import BudgetSpentError, PlatformPrivacy, PrivateSteps
-from fedner.privacy.events import to_json
+from fedner.privacy.events import GaussianRelease, to_json
 from fedner.privacy.ledger_chain import LedgerMark
+from fedner.privacy.sampling import Units
 from fedner.privacy.scores import NoisedScores, noised_scores
 from fedner.tensor_files import tensors_digest
 from fedner.tensors import map_shared
@@ -25,7 +43,6 @@ from fedner.tensors import map_shared
 if TYPE_CHECKING:
     from fedner.federated.platform import Platform, PlatformState
 
-RELEASE, LEDGER = "release", "ledger"
 _LENGTH = 8
 
 
@@ -34,118 +51,163 @@ def released(
     privacy: PrivateSteps,
     broadcast: Broadcast,
     work: Callable[[], Update],
+    algorithm: str = "",
 ) -> Update:
-    """Return a platform's private update with its event, recorded in its ledger if it keeps one.
+    """Return a platform's private update with its event, by way of its ledger if it keeps one.
 
     Args:
-        platform: Goes back to where it stood if the release is refused or fails.
-        privacy: Its private steps.
-        broadcast: What is answered.
-        work: Works through the round and returns the update.
+        platform: Goes back to where it stood if the answer cannot be stored.
+        privacy: Its private steps, which know how many steps this round takes.
+        broadcast: What is answered, validated.
+        work: Works through the round and returns the update; called after the charge.
+        algorithm: Names the algorithm and its settings.
 
     Raises:
+        RoundPassedError: If a later round was answered before, and this request was not.
         BudgetSpentError: If the ledger refuses the release; nothing left and nothing was counted.
     """
-    batch, ledger = broadcast.batches[platform.name], privacy.ledger
+    event, ledger = privacy.event(broadcast.batches[platform.name]), privacy.ledger
+    digest = request_digest(broadcast, privacy.settings, platform.name, event, algorithm)
+    request = (broadcast.run, broadcast.round, digest)
     if ledger is None:
-        update = work()
-        return replace(update, event={RELEASE: to_json(privacy.event(batch))})
-    digest = request_digest(broadcast, privacy.settings)
-    earlier = ledger.stored(broadcast.run, broadcast.round, digest)
+        platform.require_current(broadcast)
+        privacy.charge(*request, event, platform.name)
+        return _worked(platform, privacy, broadcast, event, work, None)
+    earlier = ledger.stored(*request)
     if earlier is not None:
         platform.restore(state_from_bytes(earlier.kept))
         return _resent(earlier.payload, earlier.mark, platform)
-    privacy.require(batch)
+    platform.require_current(broadcast)
+    privacy.charge(*request, event, platform.name)
     before = platform.state()
     try:
-        update = work()
-        event = privacy.event(batch)
-        update = replace(update, event={RELEASE: to_json(event)})
-        release = ledger.record(
-            broadcast.run,
-            broadcast.round,
-            digest,
-            event,
-            update_to_bytes(update),
-            kept=state_to_bytes(platform.state()),
-        )
+        update = _worked(platform, privacy, broadcast, event, work, before)
+        kept = state_to_bytes(platform.state())
+        release = ledger.answer(*request, update_to_bytes(update), kept=kept)
     except BaseException:
-        # Noised steps that were never counted must not live on in the private weights.
+        # Noised steps that were never sent must not live on in the private weights.
         platform.restore(before)
         raise
     return _marked(update, release.mark)
 
 
+def _worked(
+    platform: "Platform",
+    privacy: PrivateSteps,
+    broadcast: Broadcast,
+    event: GaussianRelease,
+    work: Callable[[], Update],
+    before: "PlatformState | None",
+) -> Update:
+    """Return what the work came to; if it failed, an update of noise alone."""
+    stated = {RELEASE: to_json(event)}
+    update: Update | None = None
+    try:
+        update = replace(work(), event=stated)
+        _require_finite(update)
+    except Exception:  # noqa: BLE001 - whatever it is, it may depend on data: nobody is told
+        privacy.note_failure(f"round {broadcast.round} of run {broadcast.run!r} failed")
+        update = None
+    if update is not None:
+        return update
+    if before is not None:
+        platform.restore(before)
+    platform.last_round = broadcast.round
+    path = ("round", broadcast.round, "platform", platform.name, "update")
+    batch = broadcast.batches[platform.name]
+    tensors = privacy.noise_alone(broadcast.shared, batch, path)
+    extra = map_shared(lambda tensor: tensor * 0, broadcast.extra)
+    return Update(platform.name, broadcast.round, tensors, extra, event=stated)
+
+
+def _require_finite(update: Update) -> None:
+    if not (all_finite(update.tensors) and all_finite(update.extra)):
+        raise FednerError("the update holds numbers that are not finite")
+
+
 def released_scores(
     platform: "Platform", privacy: PrivateSteps, broadcast: Broadcast
 ) -> NoisedScores | None:
-    """Return a platform's noised scores, recorded in its ledger if it keeps one.
+    """Return a platform's noised scores, by way of its ledger if it keeps one.
 
     Asked again for the same run, round and broadcast, it tells the same numbers at no new cost.
 
     Args:
         platform: With the weights that are scored in its model.
         privacy: Its private steps.
-        broadcast: What is answered.
+        broadcast: What is answered, validated.
 
     Returns:
-        The scores; None where no scores leave, or there is nothing to score on.
+        The scores; None where no scores leave.
 
     Raises:
+        RoundPassedError: If a later round was answered before, and this request was not.
         BudgetSpentError: If the ledger refuses the release; nothing left and nothing was counted.
     """
     event, ledger = privacy.settings.score_event(), privacy.ledger
     if event is None or privacy.tested is None:
         return None
-    request = [request_digest(broadcast, privacy.settings), to_json(event)]
-    digest = hashlib.sha256(json.dumps(request).encode()).hexdigest()
+    digest = request_digest(broadcast, privacy.settings, platform.name, event, "scores")
+    request = (broadcast.run, broadcast.round, digest)
+    earlier = None if ledger is None else ledger.stored(*request)
+    if earlier is not None:
+        return NoisedScores.from_dict(json.loads(earlier.payload))
+    platform.require_current(broadcast)
+    privacy.charge(*request, event, platform.name)
+    scores = _scored(platform, privacy, broadcast, event, privacy.tested)
     if ledger is not None:
-        earlier = ledger.stored(broadcast.run, broadcast.round, digest)
-        if earlier is not None:
-            return NoisedScores.from_dict(json.loads(earlier.payload))
-    privacy.require_event(event)
-    counts = platform.learner.sentence_counts()
-    if counts is None:
-        return None
-    path = ("round", broadcast.round, "platform", platform.name, "scores")
-    scores = noised_scores(counts, privacy.tested, event, privacy.settings.source.at(*path))
-    if ledger is not None:
-        payload = json.dumps(scores.as_dict()).encode()
-        ledger.record(broadcast.run, broadcast.round, digest, event, payload)
+        ledger.answer(*request, json.dumps(scores.as_dict()).encode())
     return scores
 
 
-def request_digest(broadcast: Broadcast, settings: PlatformPrivacy) -> str:
-    """Return what names a request: two requests of one digest ask for the same release."""
+def _scored(
+    platform: "Platform",
+    privacy: PrivateSteps,
+    broadcast: Broadcast,
+    event: GaussianRelease,
+    tested: Units,
+) -> NoisedScores:
+    """Return the noised counts; if counting failed, noise alone."""
+    path = ("round", broadcast.round, "platform", platform.name, "scores")
+    source = privacy.settings.source.at(*path)
+    scores: NoisedScores | None = None
+    try:
+        counts = platform.learner.sentence_counts()
+        if counts is not None:
+            scores = noised_scores(counts, tested, event, source)
+    except Exception:  # noqa: BLE001 - whatever it is, it may depend on data: nobody is told
+        privacy.note_failure(f"scores of round {broadcast.round} failed")
+    return noised_scores((), Units(tested.unit, ()), event, source) if scores is None else scores
+
+
+def request_digest(
+    broadcast: Broadcast,
+    settings: PlatformPrivacy,
+    platform: str,
+    event: GaussianRelease,
+    algorithm: str = "",
+) -> str:
+    """Return what names a request: two requests of one digest ask for the same release.
+
+    It names all that decides the answer: whose it is, the weights and the extra tensors that were
+    handed out, batches, what it costs (steps and slice included) and how it is computed.
+    """
     stated = json.dumps(
         [
+            platform,
             broadcast.run,
             broadcast.round,
             sorted(broadcast.batches.items()),
             tensors_digest(broadcast.shared),
             tensors_digest(broadcast.extra),
-            to_json(settings.event(1, 1)),
+            to_json(event),
             settings.where,
             settings.private_part,
             settings.loss,
+            algorithm,
         ]
     )
     return hashlib.sha256(stated.encode()).hexdigest()
-
-
-def mark_of(update: Update) -> LedgerMark | None:
-    """Return where the platform's ledger stands, as the update says it.
-
-    Raises:
-        FednerError: If it says something that is no mark.
-    """
-    stated = None if update.event is None else update.event.get(LEDGER)
-    if stated is None:
-        return None
-    try:
-        return LedgerMark(**stated)
-    except TypeError as error:
-        raise FednerError("the mark of its ledger has another form") from error
 
 
 def state_to_bytes(state: "PlatformState") -> bytes:

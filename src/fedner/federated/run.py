@@ -36,7 +36,7 @@ from fedner.federated.record import RecordFile, RoundRecord
 from fedner.federated.screening import NormRule, OnRefusal, Screen
 from fedner.federated.server_noise import ServerNoise
 from fedner.federated.server_state import restore_server, store_server
-from fedner.federated.sizes import batch_sizes, check_sizes
+from fedner.federated.sizes import check_sizes, planned_batches
 from fedner.privacy.ledger_chain import LedgerMark
 from fedner.tensors import SharedState
 
@@ -274,8 +274,7 @@ def _round(
     number = state.round + 1
     chosen = choose(settings.participation, list(settings.public_sizes), seed, number)
     sizes = {name: settings.public_sizes[name] for name in chosen}
-    each = dict.fromkeys(chosen, settings.batch)
-    batches = batch_sizes(sizes, settings.batch) if algorithm.batching == "joint" else each
+    batches = planned_batches(sizes, settings.batch, algorithm.batching)
     broadcast = Broadcast(settings.run, number, state.server.shared, state.server.extra, batches)
     replies = in_canonical_order(engine.round(broadcast, chosen), chosen)
     combined = _combine(algorithm, settings, state.screen, broadcast, replies)

@@ -1,9 +1,10 @@
 """Which updates are refused, and why: one bad platform must not spoil the weights of all.
 
-Refused are updates of the wrong round or platform, of other names, shapes or types than the shared
-weights, with numbers that are not finite, and absurd ones: of a norm above a bound, or above
-`factor` times the median of the norms accepted lately. The first updates of a run have no past to
-be held against: up to `FIRST_TOGETHER` of them are judged together, by their own median.
+Refused are replies of another form than an update, updates of the wrong round or platform, of other
+names, shapes or types than the shared weights, with numbers that are not finite, and absurd ones:
+of a norm above a bound, or above `factor` times the median of the norms accepted lately. The first
+updates of a run have no past to be held against: up to `FIRST_TOGETHER` of them are judged
+together, by their own median. Whatever a platform sends, the server goes on.
 """
 
 import math
@@ -17,18 +18,32 @@ import torch
 
 from fedner.errors import FednerError
 from fedner.federated.aggregate import Reply, shared_norm
-from fedner.federated.messages import Broadcast, Failure, Update, payload_bytes
-from fedner.federated.releases import RELEASE, mark_of
+from fedner.federated.messages import (
+    FAILURES,
+    Broadcast,
+    Failure,
+    Update,
+    fact_problem,
+    failure,
+    is_name,
+    mark_of,
+    payload_bytes,
+    release_of,
+)
+from fedner.privacy.events import to_json
 from fedner.privacy.ledger import check_mark
 from fedner.privacy.ledger_chain import LedgerMark
 from fedner.tensors import SharedState
 
 OnRefusal = Literal["continue", "stop"]
-Code = Literal["platform", "round", "names", "shape", "dtype", "not-finite", "norm", "ledger"]
+Code = Literal[
+    "form", "platform", "round", "names", "shape", "dtype", "not-finite", "norm", "ledger"
+]
 
 FIRST_TOGETHER = 8
 _ENOUGH = 3  # a median of fewer norms says nothing about the next
 _REMEMBERED = 64
+_SHOWN = 60  # characters of a name that is none
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,28 +143,32 @@ class Screen:
         seen: set[str] = set()
         for reply in replies:
             if isinstance(reply, Failure):
-                self.failures.append(reply)
+                self.failures.append(_in_our_words(reply, broadcast))
                 continue
-            problem = malformed(reply, broadcast, self.takes_float64)
-            if problem is None and reply.platform in seen:
-                problem = ("platform", "it answered twice")
-            seen.add(reply.platform)
-            problem = problem or self._unlike_its_ledger(reply)
+            name = _shown(reply)
+            try:
+                problem = malformed(reply, broadcast, self.takes_float64)
+                if problem is None and name in seen:
+                    problem = ("platform", "it answered twice")
+                seen.add(name)
+                problem = problem or self._unlike_its_ledger(reply)
+                norm = math.inf if problem else _finite_norm(reply)
+            except Exception:  # noqa: BLE001 - whatever a platform sent, the server goes on
+                problem, norm = ("form", "it is not an update that can be read"), math.inf
+            if problem is None and not math.isfinite(norm):
+                problem = ("not-finite", "it has numbers that are not finite")
             if problem is not None:
-                self._refuse(reply.platform, *problem)
+                self._refuse(name, *problem)
                 continue
-            norm = shared_norm(reply.tensors)
-            if math.isfinite(norm) and math.isfinite(shared_norm(reply.extra)):
-                yield reply, norm
-            else:
-                self._refuse(reply.platform, "not-finite", "it has numbers that are not finite")
+            yield reply, norm
 
     def _unlike_its_ledger(self, update: Update) -> tuple[Code, str] | None:
         """Note what a release cost; return what is wrong with the ledger behind it, or None."""
-        if update.event is None:
-            return None
-        self.events[update.platform] = update.event.get(RELEASE, {})
         try:
+            release = release_of(update)
+            if release is None:
+                return None
+            self.events[update.platform] = to_json(release)
             mark = mark_of(update)
             if mark is not None:
                 check_mark(update.platform, self.marks.get(update.platform), mark)
@@ -173,10 +192,37 @@ class Screen:
             )
 
 
+def _finite_norm(update: Update) -> float:
+    """Return the norm of an update; infinity where it or its extras are not finite."""
+    norm = shared_norm(update.tensors)
+    return norm if math.isfinite(shared_norm(update.extra)) else math.inf
+
+
+def _shown(reply: object) -> str:
+    """Return the name of a reply's platform as the record can hold it."""
+    name = getattr(reply, "platform", None)
+    if isinstance(name, str) and is_name(name):
+        return name
+    return ascii(name)[:_SHOWN] if isinstance(name, str) else "(no name)"
+
+
+def _in_our_words(failed: Failure, broadcast: Broadcast) -> Failure:
+    """Return a failure of a platform of the round, with the fixed words of its code."""
+    name = _shown(failed)
+    code: object = failed.code
+    if isinstance(code, str) and code in FAILURES and name in broadcast.batches:
+        return failure(name, failed.round, code)
+    return failure(name, failed.round, "malformed")
+
+
 def malformed(
     update: Update, broadcast: Broadcast, takes_float64: bool = False
 ) -> tuple[Code, str] | None:
     """Return what is wrong with the form of an update, or None."""
+    problem = fact_problem(update)
+    if problem is not None:
+        is_loss = problem.startswith("loss")
+        return "not-finite" if is_loss else "form", f"it has {problem}"
     if update.platform not in broadcast.batches:
         return "platform", f"it was not chosen for round {broadcast.round}"
     if update.round != broadcast.round:
@@ -187,8 +233,6 @@ def malformed(
         found = _unlike(update.extra, broadcast.extra)
     elif found is None and update.extra:
         found = ("names", f"it carries extra tensors {sorted(update.extra)[:3]}; expected none")
-    if found is None and update.loss is not None and not math.isfinite(update.loss):
-        found = ("not-finite", f"its loss is {update.loss}")
     return found
 
 
@@ -200,6 +244,8 @@ def _unlike(
         return "names", f"its tensors and the shared weights differ in {odd[:5]}"
     for name in sorted(like):
         tensor, expected = state[name], like[name]
+        if tensor.layout is not torch.strided:
+            return "form", f"tensor {name!r} has layout {tensor.layout}"
         if tensor.shape != expected.shape:
             shapes = f"{tuple(tensor.shape)}; expected {tuple(expected.shape)}"
             return "shape", f"tensor {name!r} has shape {shapes}"

@@ -5,8 +5,26 @@ section 3.2) by largest remainder, at least 1.
 """
 
 from collections.abc import Mapping
+from typing import Literal
 
 from fedner.errors import FednerError
+
+Batching = Literal["joint", "each"]
+
+
+def planned_batches(
+    public_sizes: Mapping[str, int], total: int, batching: Batching
+) -> dict[str, int]:
+    """Return how many sentences each chosen platform draws in a step, as the study says.
+
+    Args:
+        public_sizes: The declared size of each chosen platform.
+        total: N: the joint batch, or every platform's own.
+        batching: Which of the two.
+    """
+    if batching == "each":
+        return dict.fromkeys(public_sizes, total)
+    return batch_sizes(public_sizes, total)
 
 
 def batch_sizes(public_sizes: Mapping[str, int], total: int) -> dict[str, int]:

@@ -85,14 +85,14 @@ class GaussianRelease:
             (math.isfinite(clip) and clip > 0, f"clip {clip}, expected > 0"),
             (self.public_units >= 1, f"public size {self.public_units}, expected >= 1"),
             (self.steps >= 1, f"{self.steps} steps, expected >= 1"),
-            (self.unit in get_args(Unit), f"unit {self.unit!r}, expected {get_args(Unit)}"),
+            (self.unit in get_args(Unit), f"unit {self.unit!r:.40}, expected {get_args(Unit)}"),
             (
                 self.adjacency in get_args(Adjacency),
-                f"adjacency {self.adjacency!r}, expected {get_args(Adjacency)}",
+                f"adjacency {self.adjacency!r:.40}, expected {get_args(Adjacency)}",
             ),
             (
                 self.purpose in get_args(Purpose),
-                f"purpose {self.purpose!r}, expected {get_args(Purpose)}",
+                f"purpose {self.purpose!r:.40}, expected {get_args(Purpose)}",
             ),
             (most is None or most >= 1, f"at most {most} sentences of a unit, expected >= 1"),
             (
@@ -143,38 +143,50 @@ def from_json(record: Mapping[str, Any]) -> Event:
     kind = values.pop("kind", None)
     made = _KINDS.get(kind) if isinstance(kind, str) else None
     if made is None:
-        raise FednerError(f"An event has the kind {kind!r}; expected one of {sorted(_KINDS)}.")
+        raise FednerError(f"An event has the kind {kind!r:.40}; expected one of {sorted(_KINDS)}.")
     known = {field.name for field in fields(made)}
     if set(values) != known:
         raise FednerError(
-            f"An event of kind {kind!r} has the fields {sorted(values)}; expected {sorted(known)}.",
+            f"An event of kind {kind!r} has the fields {sorted(map(str, values))[:20]}; expected "
+            f"{sorted(known)}.",
             "It was written by another version of fedner: read it with that one.",
         )
+    _require_types(values)
     try:
         if values.get("slice") is not None:
             values["slice"] = Slice(**values["slice"])
-        event = made(**values)
-    except TypeError as error:
-        raise FednerError(f"An event of kind {kind!r} has a wrong value: {error}.") from error
-    _require_types(event)
-    return event
+        return made(**values)
+    except (TypeError, ValueError, OverflowError) as error:
+        raise FednerError(f"An event of kind {kind!r} has a wrong value.") from error
 
 
-def _require_types(event: Event) -> None:
+_TYPES: dict[str, tuple[type, ...]] = {
+    "noise_multiplier": (float, int),
+    "sampling_probability": (float, int),
+    "clip": (float, int),
+    "public_units": (int,),
+    "steps": (int,),
+    "unit": (str,),
+    "adjacency": (str,),
+    "purpose": (str,),
+    "max_sentences": (int, type(None)),
+    "slice": (dict, type(None)),
+    "is_simulation": (bool,),
+    "description": (str,),
+}
+_LONGEST = 2_000
+
+
+def _require_types(values: Mapping[str, Any]) -> None:
     """Refuse values that JSON allows and the event does not: `true` as a number, text as a flag."""
-    expected: dict[str, tuple[type, ...]] = {
-        "noise_multiplier": (float, int),
-        "sampling_probability": (float, int),
-        "clip": (float, int),
-        "public_units": (int,),
-        "steps": (int,),
-        "max_sentences": (int, type(None)),
-        "is_simulation": (bool,),
-        "description": (str,),
-    }
-    for field in fields(event):
-        value, types = getattr(event, field.name), expected.get(field.name)
-        if types and not (
-            isinstance(value, types) and (isinstance(value, bool) == (bool in types))
-        ):
-            raise FednerError(f"An event has {field.name} {value!r}; expected {types[0].__name__}.")
+    names = values.get("slice")
+    inner = list(names.values()) if isinstance(names, dict) else []
+    texts = [each for each in (*values.values(), *inner) if type(each) is str]
+    if any(type(each) is not str for each in inner) or any(len(each) > _LONGEST for each in texts):
+        raise FednerError("An event has a slice whose names are no texts, or a text too long.")
+    for name, value in values.items():
+        if type(value) not in _TYPES[name]:
+            raise FednerError(
+                f"An event has {name} of type {type(value).__name__}; expected "
+                f"{_TYPES[name][0].__name__}."
+            )

@@ -1,18 +1,25 @@
 """The platform's own book of what it released: append-only, checksummed, durable, over all studies.
 
-A noised update is stored with its entry *before* it leaves. Asked again for the same run, round and
-broadcast, the platform resends those bytes at no new cost; anything else is a new release, and one
-that would exceed the budget is refused here, by the platform itself.
+A release is *charged before the data are touched* and its noised bytes are stored before they are
+sent. Asked again for the same run, round and broadcast, the platform resends those bytes at no new
+cost; anything else is a new release, and one that would exceed the budget is refused here, by the
+platform itself, before any work.
 
-How a release is written (`record` returns only after the last step, and nothing leaves before):
-  1. the payload, into its own file;
-  2. one line of JSON with the payload's digest and the digest of the line before (a hash chain);
-  3. the witness: counter and digest of the last line, in a second place outside the folder.
+How a release is written; each call returns only after its last step:
+  `charge` (before data are touched)
+  1. one line of JSON with the request, its cost and the digest of the line before (a hash chain);
+  2. the witness: counter and digest of the last line, in a second place outside the folder;
+  `answer` (before anything is sent)
+  3. the payload, and what the platform keeps beside it, into files of their own;
+  4. one line with their digests and the counter of the charge;
+  5. the witness again.
 Each step is synchronised to the disk, file and folder, before the next begins.
 
 After a crash (kill -9, power failure) the ledger opens as follows. A whole line is counted, whether
-or not its bytes left. A torn last line is dropped only if the witness proves that the line before
-was the last one whose `record` returned; in any other case opening is refused.
+or not its bytes left: charges count, answered or not. A charge without an answer waits: the same
+request is worked out anew under that charge, once, since nothing of the first attempt was sent; any
+other request is charged by itself. A torn last line is dropped only if the witness proves that the
+line before was the last one whose writing returned; in any other case opening is refused.
 
 What can be detected: a changed, removed, inserted or reordered line; a cut end; a lost or changed
 payload; an older copy of the folder put back, or the folder deleted (the witness is ahead); another
@@ -24,22 +31,25 @@ every release carries a `LedgerMark`, and the server refuses a platform whose co
 
 import hashlib
 import os
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-from fedner.durable import write_bytes
+from fedner.durable import OWNER_ONLY, write_bytes
 from fedner.errors import FednerError
 from fedner.privacy.accountant import Spend, epsilon
 from fedner.privacy.budget import Budget, BudgetGate
 from fedner.privacy.events import Event
 from fedner.privacy.ledger_chain import (
+    AnswerLine,
     BudgetLine,
     Chain,
+    ChargeLine,
     LedgerMark,
-    ReleaseLine,
+    ReleaseEntry,
     appended,
     encode_mark,
 )
@@ -53,7 +63,11 @@ from fedner.privacy.ledger_files import (
     recover,
 )
 
+FAILURES = "failures.log"
 _PAYLOADS = "payloads"
+_MOST_FAILURE_BYTES = 10_000_000
+
+Request = tuple[str, int, str]
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,7 +100,7 @@ class Ledger:
         self._lock: int | None = lock
         self._chain = chain
         self._gate = gate
-        self._index = {_key(line): line for line in chain.releases}
+        self._index = {_key(entry): entry for entry in chain.releases}
 
     @classmethod
     def open(
@@ -150,21 +164,31 @@ class Ledger:
         return self._chain.mark
 
     @property
-    def releases(self) -> tuple[ReleaseLine, ...]:
-        """Every release, in order."""
+    def releases(self) -> tuple[ReleaseEntry, ...]:
+        """Every release, answered or not, in the order of the charges."""
         return self._chain.releases
 
+    def newest_round(self, run: str, platform: str = "") -> int:
+        """Return the latest round of a run that a platform was charged for; 0 before the first."""
+        rounds = [
+            entry.round
+            for entry in self._chain.releases
+            if entry.run == run and entry.charge.platform in ("", platform)
+        ]
+        return max(rounds, default=0)
+
     def stored(self, run: str, round_number: int, broadcast_digest: str) -> Release | None:
-        """Return the release recorded for this run, round and broadcast, if there is one.
+        """Return the answer recorded for this run, round and broadcast, if there is one.
 
         Raises:
             FednerError: If its payload is gone or was changed.
         """
-        line = self._index.get((run, round_number, broadcast_digest))
-        if line is None:
+        entry = self._index.get((run, round_number, broadcast_digest))
+        if entry is None or entry.answer is None:
             return None
-        payload = self._read_payload(line.payload_sha256, line.payload_bytes)
-        kept = self._read_payload(line.kept_sha256, line.kept_bytes)
+        answer = entry.answer
+        payload = self._read_payload(answer.payload_sha256, answer.payload_bytes)
+        kept = self._read_payload(answer.kept_sha256, answer.kept_bytes)
         return Release(payload, kept, self.mark, is_resent=True)
 
     def require(self, event: Event) -> None:
@@ -183,6 +207,76 @@ class Ledger:
             )
         self._gate.require(event)
 
+    def charge(
+        self, run: str, round_number: int, broadcast_digest: str, event: Event, platform: str = ""
+    ) -> None:
+        """Count the cost of a release, durably, before the data are touched.
+
+        Guarantee:
+            When this returns, the cost is on the disk: whatever happens next, it is counted. A
+            request that was charged before and never answered is not charged again.
+
+        Args:
+            run: The run that asks.
+            round_number: The round that it asks for.
+            broadcast_digest: Names the request; it must name all that decides the answer.
+            event: What the release costs, from public facts alone.
+            platform: Whose release it is, where several platforms write to one ledger.
+
+        Raises:
+            FednerError: If the release is refused (see `require`) or was answered before; nothing
+                is written then.
+        """
+        self._require_open()
+        entry = self._index.get((run, round_number, broadcast_digest))
+        if entry is not None and entry.answer is None and entry.event == event:
+            return
+        if entry is not None:
+            raise FednerError(
+                f"Round {round_number} of run {run!r} was charged before, for this very request.",
+                "Send the stored answer: another one would be another release.",
+            )
+        self.require(event)
+        self._append(ChargeLine(run, round_number, platform, broadcast_digest, event, _now()))
+        self._gate.admit(event)
+
+    def answer(
+        self,
+        run: str,
+        round_number: int,
+        broadcast_digest: str,
+        payload: bytes,
+        *,
+        kept: bytes = b"",
+    ) -> Release:
+        """Store what a charged request is answered with, durably, before it is sent.
+
+        Guarantee:
+            When this returns, the bytes are on the disk, and no other answer can follow.
+
+        Raises:
+            FednerError: If there is no such charge, or it has an answer; nothing is written then.
+        """
+        self._require_open()
+        entry = self._index.get((run, round_number, broadcast_digest))
+        if entry is None or entry.answer is not None:
+            raise FednerError(
+                f"Round {round_number} of run {run!r} has no charge that waits for an answer.",
+                "Charge the release before the data are touched.",
+            )
+        for data in (payload, kept):
+            self._write_payload(data)
+        line = AnswerLine(
+            charge=entry.counter,
+            payload_sha256=_digest(payload),
+            payload_bytes=len(payload),
+            kept_sha256=_digest(kept),
+            kept_bytes=len(kept),
+            time=_now(),
+        )
+        self._append(line)
+        return Release(payload, kept, self.mark, is_resent=False)
+
     def record(
         self,
         run: str,
@@ -193,12 +287,7 @@ class Ledger:
         *,
         kept: bytes = b"",
     ) -> Release:
-        """Store a release and its cost, durably, before it leaves; or return the one stored before.
-
-        Guarantee:
-            When this returns, the bytes and their cost are on the disk. Send what it returns, not
-            what was passed in: for a request that was answered before, that is the earlier answer,
-            at no new cost.
+        """Charge and answer at once what needs no work on the data; or return the stored answer.
 
         Raises:
             FednerError: If the release is refused (see `require`); nothing is written then.
@@ -206,24 +295,22 @@ class Ledger:
         earlier = self.stored(run, round_number, broadcast_digest)
         if earlier is not None:
             return earlier
-        self.require(event)
-        for data in (payload, kept):
-            self._write_payload(data)
-        line = ReleaseLine(
-            run=run,
-            round=round_number,
-            broadcast=broadcast_digest,
-            event=event,
-            payload_sha256=_digest(payload),
-            payload_bytes=len(payload),
-            kept_sha256=_digest(kept),
-            kept_bytes=len(kept),
-            time=_now(),
-        )
-        self._append(line)
-        self._index[_key(line)] = line
-        self._gate.admit(event)
-        return Release(payload, kept, self.mark, is_resent=False)
+        self.charge(run, round_number, broadcast_digest, event)
+        return self.answer(run, round_number, broadcast_digest, payload, kept=kept)
+
+    def note_failure(self, text: str) -> None:
+        """Keep for the owner's eyes why the work on a charged release failed; it is never sent.
+
+        Best effort: a full disk must not turn into a failure that others see.
+        """
+        path = self._folder / FAILURES
+        with suppress(OSError):
+            if path.exists() and path.stat().st_size > _MOST_FAILURE_BYTES:
+                path.unlink()
+            flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT
+            descriptor = os.open(path, flags, OWNER_ONLY)
+            with os.fdopen(descriptor, "ab") as handle:
+                handle.write(f"{_now()} {text}\n".encode(errors="backslashreplace"))
 
     def spent(self, run: str | None = None, *, delta: float | None = None) -> Spend:
         """Return what was spent in all, or by one run."""
@@ -240,16 +327,16 @@ class Ledger:
         self._require_open()
         kept = {
             digest
-            for line in self._chain.releases
-            if line.run != run or line.round >= before_round
-            for digest in (line.payload_sha256, line.kept_sha256)
+            for entry in self._chain.releases
+            if entry.run != run or entry.round >= before_round
+            for digest in entry.digests
         }
         count = 0
-        for line in self._chain.releases:
-            if line.run == run and line.round < before_round:
+        for entry in self._chain.releases:
+            if entry.run == run and entry.round < before_round:
                 found = [
                     self._payload_file(digest)
-                    for digest in (line.payload_sha256, line.kept_sha256)
+                    for digest in entry.digests
                     if digest not in kept and self._payload_file(digest).exists()
                 ]
                 for file in found:
@@ -257,7 +344,7 @@ class Ledger:
                 count += bool(found)
         return count
 
-    def _append(self, line: ReleaseLine | BudgetLine) -> None:
+    def _append(self, line: BudgetLine | ChargeLine | AnswerLine) -> None:
         self._require_open()
         chain, encoded = appended(self._chain, line)
         try:
@@ -268,6 +355,7 @@ class Ledger:
             self.close()
             raise
         self._chain = chain
+        self._index = {_key(entry): entry for entry in chain.releases}
 
     def _require_open(self) -> None:
         if self._lock is None:
@@ -300,12 +388,8 @@ class Ledger:
         return data
 
     def _discard_orphans(self) -> None:
-        """Delete payloads without an entry: their `record` never returned, so they never left."""
-        known = {
-            digest
-            for line in self._chain.releases
-            for digest in (line.payload_sha256, line.kept_sha256)
-        }
+        """Delete payloads without an entry: their `answer` never returned, so they never left."""
+        known = {digest for entry in self._chain.releases for digest in entry.digests}
         for file in (self._folder / _PAYLOADS).iterdir():
             if file.name not in known:
                 file.unlink()
@@ -349,6 +433,8 @@ def check_mark(platform: str, last_seen: LedgerMark | None, new: LedgerMark) -> 
         problem = f"has another entry {new.counter} than it had before"
     elif new.counter == last_seen.counter + 1 and new.previous != last_seen.digest:
         problem = f"has another history before entry {new.counter}"
+    elif new.counter == last_seen.counter + 2 and new.earlier != last_seen.digest:
+        problem = f"has another history before entry {new.counter - 1}"
     else:
         return
     raise FednerError(
@@ -359,11 +445,11 @@ def check_mark(platform: str, last_seen: LedgerMark | None, new: LedgerMark) -> 
 
 
 def _spent(chain: Chain, run: str | None, delta: float) -> Spend:
-    return epsilon([line.event for line in chain.releases if run in (None, line.run)], delta)
+    return epsilon([each.event for each in chain.releases if run in (None, each.run)], delta)
 
 
-def _key(line: ReleaseLine) -> tuple[str, int, str]:
-    return line.run, line.round, line.broadcast
+def _key(entry: ReleaseEntry) -> Request:
+    return entry.run, entry.round, entry.charge.broadcast
 
 
 def _digest(data: bytes) -> str:

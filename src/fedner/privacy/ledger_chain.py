@@ -2,14 +2,15 @@
 
 Pure functions over bytes; `ledger.py` sees to files, locks and order of writing. Line 0 opens the
 ledger; every line holds its counter, the digest of the line before, and its own digest over all of
-its other fields.
+its other fields. A release takes two lines: its charge, written before data are touched, and its
+answer, written before anything is sent.
 """
 
 import hashlib
 import json
 import secrets
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
 from typing import Any
 
@@ -17,8 +18,11 @@ from fedner.errors import FednerError
 from fedner.privacy.budget import Budget
 from fedner.privacy.events import Event, from_json, to_json
 
+MOST_ENTRIES = 10**12
 _VERSION = 1
 _GENESIS = "0" * 64
+_HEX = frozenset("0123456789abcdef")
+_NAME_LENGTH = 32
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,12 +34,20 @@ class LedgerMark:
         counter: The number of its last line.
         digest: The digest of that line.
         previous: The digest of the line before.
+        earlier: The digest of the line before that: a release takes two lines. Empty in marks of
+            older versions.
     """
 
     ledger: str
     counter: int
     digest: str
     previous: str
+    earlier: str = ""
+
+    def is_at(self, other: "LedgerMark") -> bool:
+        """Whether both stand at the same line of the same ledger."""
+        own = (self.ledger, self.counter, self.digest)
+        return own == (other.ledger, other.counter, other.digest)
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,13 +69,40 @@ class BudgetLine:
 
 
 @dataclass(frozen=True, slots=True)
-class ReleaseLine:
-    """One release: for which request, at what cost, and the digests of its bytes."""
+class ChargeLine:
+    """The cost of one release, counted before the data are touched.
+
+    Attributes:
+        run: The run that asked.
+        round: The round that was asked for.
+        platform: Whose release it is; empty where the ledger has one platform alone.
+        broadcast: The digest of the request.
+        event: What it costs.
+        time: When.
+    """
 
     run: str
     round: int
+    platform: str
     broadcast: str
     event: Event
+    time: str
+
+
+@dataclass(frozen=True, slots=True)
+class AnswerLine:
+    """What a charge was spent on: the digests of what leaves and of what stays.
+
+    Attributes:
+        charge: The counter of the charge's line.
+        payload_sha256: The digest of the bytes that leave.
+        payload_bytes: Their number.
+        kept_sha256: The digest of what the platform keeps beside them.
+        kept_bytes: Their number.
+        time: When.
+    """
+
+    charge: int
     payload_sha256: str
     payload_bytes: int
     kept_sha256: str
@@ -71,7 +110,43 @@ class ReleaseLine:
     time: str
 
 
-Line = OpeningLine | BudgetLine | ReleaseLine
+Line = OpeningLine | BudgetLine | ChargeLine | AnswerLine
+
+
+@dataclass(frozen=True, slots=True)
+class ReleaseEntry:
+    """A release as the chain tells it.
+
+    Attributes:
+        counter: The number of the charge's line.
+        charge: Its cost: counted whether or not there is an answer.
+        answer: What was stored to be sent; None where the platform stopped before.
+    """
+
+    counter: int
+    charge: ChargeLine
+    answer: AnswerLine | None = None
+
+    @property
+    def run(self) -> str:
+        """The run that asked."""
+        return self.charge.run
+
+    @property
+    def round(self) -> int:
+        """The round that was asked for."""
+        return self.charge.round
+
+    @property
+    def event(self) -> Event:
+        """What it costs."""
+        return self.charge.event
+
+    @property
+    def digests(self) -> tuple[str, ...]:
+        """The names of its stored bytes."""
+        answer = self.answer
+        return () if answer is None else (answer.payload_sha256, answer.kept_sha256)
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,24 +158,28 @@ class Chain:
         mark: Where it stands.
         digests: The digest of every line.
         budget: The budget that holds, if one was set.
-        releases: The releases, in order.
+        releases: The releases, answered or not, in the order of their charges.
     """
 
     opening: OpeningLine
     mark: LedgerMark
     digests: tuple[str, ...]
     budget: Budget | None = None
-    releases: tuple[ReleaseLine, ...] = ()
+    releases: tuple[ReleaseEntry, ...] = ()
 
 
 def opened(time: str, *, is_simulation: bool) -> tuple[Chain, bytes]:
     """Return a new ledger and the bytes of its first line."""
     line = OpeningLine(secrets.token_hex(16), _VERSION, is_simulation, time)
     encoded, digest = _encode(line, 0, _GENESIS)
-    return Chain(line, LedgerMark(line.ledger, 0, digest, _GENESIS), (digest,)), encoded
+    return Chain(line, _first_mark(line, digest), (digest,)), encoded
 
 
-def appended(chain: Chain, line: BudgetLine | ReleaseLine) -> tuple[Chain, bytes]:
+def _first_mark(line: OpeningLine, digest: str) -> LedgerMark:
+    return LedgerMark(line.ledger, 0, digest, _GENESIS, _GENESIS)
+
+
+def appended(chain: Chain, line: BudgetLine | ChargeLine | AnswerLine) -> tuple[Chain, bytes]:
     """Return the ledger with one more line, and the bytes of that line."""
     encoded, digest = _encode(line, chain.mark.counter + 1, chain.mark.digest)
     return _extended(chain, line, digest), encoded
@@ -141,18 +220,46 @@ def _checked(chain: Chain | None, record: dict[str, Any], number: int, name: Pat
         if not isinstance(line, OpeningLine):
             raise _tampered(name, number, "is not an opening: the beginning is missing")
         digest = record["digest"]
-        return Chain(line, LedgerMark(line.ledger, 0, digest, _GENESIS), (digest,))
-    if isinstance(line, OpeningLine):
-        raise _tampered(name, number, "opens a second ledger")
-    return _extended(chain, line, record["digest"])
+        return Chain(line, _first_mark(line, digest), (digest,))
+    match line:
+        case OpeningLine():
+            raise _tampered(name, number, "opens a second ledger")
+        case _Both():
+            longer = _extended(chain, line.charge, record["digest"])
+            answer = replace(line.answer, charge=longer.mark.counter)
+            return replace(longer, releases=_answered(longer.releases, answer))
+        case _:
+            try:
+                return _extended(chain, line, record["digest"])
+            except ValueError as error:
+                raise _tampered(name, number, "answers a charge that is not there") from error
 
 
-def _extended(chain: Chain, line: BudgetLine | ReleaseLine, digest: str) -> Chain:
-    mark = LedgerMark(chain.mark.ledger, chain.mark.counter + 1, digest, chain.mark.digest)
+def _extended(chain: Chain, line: BudgetLine | ChargeLine | AnswerLine, digest: str) -> Chain:
+    """Return the ledger with a line more.
+
+    Raises:
+        ValueError: If an answer has no charge that waits for it.
+    """
+    last = chain.mark
+    mark = LedgerMark(last.ledger, last.counter + 1, digest, last.digest, last.previous)
     longer = replace(chain, mark=mark, digests=(*chain.digests, digest))
-    if isinstance(line, BudgetLine):
-        return replace(longer, budget=line.budget)
-    return replace(longer, releases=(*chain.releases, line))
+    match line:
+        case BudgetLine():
+            return replace(longer, budget=line.budget)
+        case ChargeLine():
+            entry = ReleaseEntry(mark.counter, line)
+            return replace(longer, releases=(*chain.releases, entry))
+        case AnswerLine():
+            return replace(longer, releases=_answered(chain.releases, line))
+
+
+def _answered(releases: tuple[ReleaseEntry, ...], line: AnswerLine) -> tuple[ReleaseEntry, ...]:
+    for place in reversed(range(len(releases))):
+        entry = releases[place]
+        if entry.counter == line.charge and entry.answer is None:
+            return (*releases[:place], replace(entry, answer=line), *releases[place + 1 :])
+    raise ValueError(f"no charge {line.charge!r} waits for an answer")
 
 
 def encode_mark(mark: LedgerMark) -> bytes:
@@ -167,12 +274,44 @@ def decode_mark(data: bytes, name: Path) -> LedgerMark:
         FednerError: If it is not one.
     """
     try:
-        return LedgerMark(**json.loads(data))
-    except (ValueError, TypeError) as error:
+        return mark_from_json(json.loads(data), is_exact=False)
+    except (ValueError, RecursionError, FednerError) as error:
         raise FednerError(
             f"{name} is not the witness of a ledger: {error}.",
             "Restore it from a backup: without it nobody can tell whether the ledger is complete.",
         ) from error
+
+
+def mark_from_json(record: object, *, is_exact: bool = True) -> LedgerMark:
+    """Return the mark that a platform or a witness states.
+
+    Args:
+        record: What was stated.
+        is_exact: Whether all fields must be there; else those of older versions are enough.
+
+    Raises:
+        FednerError: If it is not exactly a mark.
+    """
+    stated = dict(record) if isinstance(record, Mapping) else {}
+    if not is_exact:
+        stated.setdefault("earlier", "")
+    digests = [stated.get(name) for name in ("digest", "previous")]
+    earlier, counter = stated.get("earlier"), stated.get("counter")
+    is_sound = (
+        set(stated) == {field.name for field in fields(LedgerMark)}
+        and _is_hex(stated["ledger"], _NAME_LENGTH)
+        and type(counter) is int
+        and 0 <= counter <= MOST_ENTRIES
+        and all(_is_hex(digest, len(_GENESIS)) for digest in digests)
+        and (_is_hex(earlier, len(_GENESIS)) or (not is_exact and earlier == ""))
+    )
+    if not is_sound:
+        raise FednerError("the mark of its ledger has another form")
+    return LedgerMark(**stated)
+
+
+def _is_hex(value: object, length: int) -> bool:
+    return isinstance(value, str) and len(value) == length and set(value) <= _HEX
 
 
 def _encode(line: Line, counter: int, previous: str) -> tuple[bytes, str]:
@@ -187,11 +326,21 @@ def _fields(line: Line) -> dict[str, Any]:
             return {"kind": "opening", **asdict(line)}
         case BudgetLine():
             return {"kind": "budget", **asdict(line)}
-        case ReleaseLine():
-            return {"kind": "release", **asdict(line), "event": to_json(line.event)}
+        case ChargeLine():
+            return {"kind": "charge", **asdict(line), "event": to_json(line.event)}
+        case AnswerLine():
+            return {"kind": "answer", **asdict(line)}
 
 
-def _decode(record: Mapping[str, Any], number: int, name: Path) -> Line:
+@dataclass(frozen=True, slots=True)
+class _Both:
+    """Charge and answer in one line, as versions before wrote them."""
+
+    charge: ChargeLine
+    answer: AnswerLine
+
+
+def _decode(record: Mapping[str, Any], number: int, name: Path) -> Line | _Both:
     values = dict(record)
     kind = values.pop("kind", None)
     for key in ("counter", "previous", "digest"):
@@ -201,18 +350,29 @@ def _decode(record: Mapping[str, Any], number: int, name: Path) -> Line:
             return OpeningLine(**values)
         if kind == "budget":
             return BudgetLine(Budget(**values.pop("budget")), **values)
+        if kind == "charge":
+            return ChargeLine(event=from_json(values.pop("event")), **values)
+        if kind == "answer":
+            return AnswerLine(**values)
         if kind == "release":
-            return ReleaseLine(event=from_json(values.pop("event")), **values)
+            return _decode_release(values)
     except (TypeError, KeyError) as error:
         raise _unknown(name, number) from error
     raise _unknown(name, number)
+
+
+def _decode_release(values: dict[str, Any]) -> _Both:
+    asked = {name: values.pop(name) for name in ("run", "round", "broadcast")}
+    event, time = from_json(values.pop("event")), values.pop("time")
+    charge = ChargeLine(platform="", event=event, time=time, **asked)
+    return _Both(charge, AnswerLine(charge=0, time=time, **values))
 
 
 def _self_consistent(raw: bytes) -> dict[str, Any] | None:
     """Return the record of a line whose digest is right; None for anything else."""
     try:
         record = json.loads(raw)
-    except ValueError:
+    except (ValueError, RecursionError):
         return None
     if not isinstance(record, dict) or not isinstance(record.get("digest"), str):
         return None

@@ -59,8 +59,9 @@ def locked(folder: Path) -> int:
     except OSError as error:
         os.close(descriptor)
         raise FednerError(
-            f"The privacy ledger {folder} is in use by another process.",
-            "Wait until that run has ended: two runs cannot spend from one budget side by side.",
+            f"The privacy ledger {folder} is in use by another process or another platform.",
+            "Wait until that run has ended: two runs cannot spend from one budget side by side. "
+            "Two platforms of one run need a ledger each.",
         ) from error
     return descriptor
 
@@ -103,7 +104,7 @@ def recover(folder: Path, witness: Path, now: str, *, is_simulation: bool) -> Ch
         _drop_torn(path, len(data) - len(torn), chain, seen)
     elif not data.endswith(b"\n"):
         append_durably(path, b"\n")  # all of the line but its end arrived: it is counted
-    if seen != chain.mark:
+    if seen is None or not seen.is_at(chain.mark):
         write_bytes(witness, encode_mark(chain.mark), owner_only=True)
     return chain
 
@@ -144,13 +145,14 @@ def _agreed(chain: Chain | None, seen: LedgerMark | None, path: Path, witness: P
 
 
 def _drop_torn(path: Path, size: int, chain: Chain, seen: LedgerMark | None) -> None:
-    """Cut a torn last line, if the witness proves that its `record` never returned.
+    """Cut a torn last line, if the witness proves that its writing never returned.
 
-    The witness of entry n is durable before `record` of n returns and before line n + 1 begins. So
-    if it stands at the last whole line, the torn one never left. If it stands elsewhere, this is
-    not what a crash leaves behind.
+    The witness of entry n is durable before the call that wrote n returns and before line n + 1
+    begins. So if it stands at the last whole line, nothing followed from the torn one: of a charge,
+    no data were touched; of an answer, nothing was sent. If it stands elsewhere, this is not what a
+    crash leaves behind.
     """
-    if seen != chain.mark:
+    if seen is None or not seen.is_at(chain.mark):
         raise FednerError(
             f"{path} ends in a damaged line, and its witness does not prove that the release was "
             "never sent.",

@@ -18,7 +18,6 @@ Clipping bends what is measured: a unit of many entities counts for less. Take C
 entities of a usual unit, and compare noised scores with noised scores of the same C alone.
 """
 
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -34,6 +33,7 @@ from fedner.scoring.counts import Counts, ratio
 
 NOISED = "noised"
 _COUNTS = ("tp", "fp", "fn")
+_MOST_COUNT = 1e15
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,17 +89,20 @@ class NoisedScores:
             FednerError: If it is of another form.
         """
         try:
-            tp, fp, fn = (float(record["strict"]["micro"][name]) for name in _COUNTS)
-            deviation = float(record[NOISED]["standard_deviation"])
+            counts = [record["strict"]["micro"][name] for name in _COUNTS]
+            deviation = record[NOISED]["standard_deviation"]
             event = from_json(record[NOISED]["event"])
-        except (KeyError, TypeError, ValueError) as error:
+        except (KeyError, TypeError, ValueError, AttributeError) as error:
             raise FednerError(
-                f"not a record of noised scores: {type(error).__name__}: {error}",
+                f"not a record of noised scores: {type(error).__name__}",
                 "Pass what NoisedScores.as_dict() returned, unchanged.",
             ) from error
-        if not isinstance(event, GaussianRelease) or not math.isfinite(tp + fp + fn):
+        numbers = [*counts, deviation]
+        are_sound = all(type(each) in (int, float) and abs(each) <= _MOST_COUNT for each in numbers)
+        if not isinstance(event, GaussianRelease) or not are_sound or deviation < 0:
             raise FednerError("not a record of noised scores: a count or the event is not sound")
-        return cls(tp, fp, fn, deviation, event)
+        tp, fp, fn = (float(each) for each in counts)
+        return cls(tp, fp, fn, float(deviation), event)
 
 
 def noised_scores(

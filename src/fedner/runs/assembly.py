@@ -13,6 +13,7 @@ from fedner.federated.algorithms import FednerSettings, LocalTraining
 from fedner.federated.annotation import marginalised_losses
 from fedner.federated.checkpoints import owner_folder
 from fedner.federated.learner import Losses, TaggerLearner, gold_losses
+from fedner.federated.orders import PublicPlan
 from fedner.federated.platform import LocalSettings, Platform
 from fedner.federated.platform import platform as new_platform
 from fedner.federated.private_steps import PrivateSteps
@@ -250,7 +251,11 @@ def private_optimiser(settings: Settings) -> OptimiserSettings:
 
 
 def build_platform(
-    federation: Federation, name: str, privacy: PrivateSteps | None = None
+    federation: Federation,
+    name: str,
+    privacy: PrivateSteps | None = None,
+    *,
+    plan: PublicPlan | None = None,
 ) -> Platform:
     """Return a platform at its beginning.
 
@@ -258,6 +263,7 @@ def build_platform(
         federation: What it is built from.
         name: The platform.
         privacy: Its private steps (`runs.privacy`); None without differential privacy.
+        plan: The public plan of the run, which the platform holds orders against.
     """
     settings = federation.settings
     corpus = encoded(federation, name)
@@ -291,8 +297,9 @@ def build_platform(
         names_types=settings.platform(name).declares_types,
     )
     return new_platform(
-        name, learner, federation.partition, settings.seed, local, pools=pools, privacy=privacy
-    )
+        name, learner, federation.partition, settings.seed, local,
+        pools=pools, privacy=privacy, plan=plan,
+    )  # fmt: skip
 
 
 def local_steps(federation: Federation, name: str) -> int:

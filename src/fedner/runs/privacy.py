@@ -8,6 +8,7 @@ from pathlib import Path
 
 from fedner.errors import FednerError
 from fedner.federated.algorithms import FednerSettings, LocalTraining
+from fedner.federated.orders import PublicPlan
 from fedner.federated.platform import Platform
 from fedner.federated.private_steps import (
     PlatformPrivacy,
@@ -219,12 +220,13 @@ def ledger_folder(settings: Settings, folder: Path, name: str) -> Path | None:
 
 
 def ledger_name(folder: RunFolder, settings: Settings) -> str:
-    """Return the name of a run in the platforms' ledgers: of a deployed one, unlike any other's.
+    """Return the name of a run in the platforms' ledgers: where there are any, unlike any other's.
 
     A run that is resumed keeps its name; one that is begun anew under the same title must not be
     answered with the releases of the first.
     """
-    if not settings.privacy.enabled or settings.privacy.simulation:
+    held = settings.privacy
+    if not held.enabled or (held.simulation and held.budget is None):
         return settings.title
     if not (folder.path / LEDGER_NAME).is_file():
         folder.write(LEDGER_NAME, {"name": f"{settings.title} ({secrets.token_hex(8)})"})
@@ -242,7 +244,12 @@ def budget_of(settings: Settings, privacy: PlatformPrivacy) -> Budget:
 
 
 def build_protected(
-    federation: Federation, protection: Protection | None, folder: Path, name: str
+    federation: Federation,
+    protection: Protection | None,
+    folder: Path,
+    name: str,
+    *,
+    plan: PublicPlan | None = None,
 ) -> Platform:
     """Return a platform at its beginning, its steps private where the run is protected.
 
@@ -253,9 +260,10 @@ def build_protected(
         protection: How the run is protected; None if it is not.
         folder: The run folder.
         name: The platform.
+        plan: The public plan of the run, which the platform holds orders against.
     """
     if protection is None:
-        return build_platform(federation, name)
+        return build_platform(federation, name, plan=plan)
     privacy = protection.platforms[name]
     unit = privacy.unit
     pools: tuple[Units, ...] = ()
@@ -269,7 +277,8 @@ def build_protected(
     tested = None
     if privacy.scores is not None and unit != "platform":
         tested = units_of(federation.data[name].test_sentences, unit)
-    return build_platform(federation, name, PrivateSteps(privacy, pools, ledger, tested=tested))
+    steps = PrivateSteps(privacy, pools, ledger, tested=tested)
+    return build_platform(federation, name, steps, plan=plan)
 
 
 def train_frozen(federation: Federation, name: str, tagger: Tagger) -> None:

@@ -22,6 +22,7 @@ from fedner.engines.workers import Workers
 from fedner.federated.aggregate import RULES
 from fedner.federated.algorithms import Algorithm
 from fedner.federated.checkpoints import platform_folder, read_state
+from fedner.federated.orders import PublicPlan
 from fedner.federated.participation import Participation
 from fedner.federated.record import RoundRecord
 from fedner.federated.run import RunSettings, run
@@ -219,7 +220,9 @@ def engine_for(
     On a GPU the rounds stay in this process, and workers train the controls alone.
     """
     chosen = federation.settings.engine
-    build = partial(build_protected, federation, protection, folder)
+    batch, rounds = federation.settings.training.batch, num_rounds(federation)
+    plan = PublicPlan(federation.public_sizes, batch, algorithm.batching, rounds)
+    build = partial(build_protected, federation, protection, folder, plan=plan)
     max_live = 1 if chosen.spill else None
     if not chosen.workers or federation.device != "cpu":
         return InProcess(build, federation.names, algorithm.local, folder=folder, max_live=max_live)

@@ -18,6 +18,7 @@ from fedner.scoring.counts import (
 
 _STRICT_FIELDS = ("tp", "fp", "fn")
 _RELAXED_FIELDS = ("predicted", "predicted_touching", "gold", "gold_touched")
+_MOST_COUNT = 10**15
 _TOKEN_FIELDS = ("gold", "predicted", "both")
 
 _Merged = TypeVar("_Merged", Counts, RelaxedCounts)
@@ -179,9 +180,11 @@ def _totals(record: Mapping[str, Any]) -> dict[str, int]:
 
 
 def _count(name: str, value: object) -> int:
-    if not isinstance(value, int) or isinstance(value, bool) or value < 0:
+    if type(value) is not int or not 0 <= value <= _MOST_COUNT:
+        shown = str(value) if type(value) in (float, str, bool) else f"a {type(value).__name__}"
         raise FednerError(
-            f"record of scores: {name} is {value!r}; expected a whole number of at least 0",
+            f"record of scores: {name:.40} is {shown:.40}; expected a whole number from 0 to "
+            f"{_MOST_COUNT}",
             "Pass what Scores.as_dict() returned, unchanged.",
         )
     return value

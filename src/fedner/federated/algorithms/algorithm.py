@@ -14,10 +14,10 @@ from torch import Tensor
 from fedner.federated.aggregate import Combined
 from fedner.federated.messages import nothing_shared
 from fedner.federated.platform import LocalFunction
+from fedner.federated.sizes import Batching
 from fedner.optimisers import Optimiser
 from fedner.tensors import SharedState, map_shared
 
-Batching = Literal["joint", "each"]
 Weighting = Literal["size", "equal"]
 Sent = Literal["gradients", "differences", "weights"]
 
@@ -46,7 +46,8 @@ class Algorithm:
     Attributes:
         name: The key of its row.
         init: Makes the server's first state of the first shared weights.
-        local: What a platform does in a round; may change the platform's model in place.
+        local: What a platform does in a round; may change the platform's model in place. Under
+            differential privacy a `platform.Local`, which also says how many steps it takes.
         advance: The server's next state of its last one and what the round gave. The last one is
             spent: its optimiser goes on in the next.
         batching: "joint": platforms share a batch of N sentences by their public sizes. "each":

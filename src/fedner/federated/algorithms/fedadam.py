@@ -14,9 +14,14 @@ import torch
 
 from fedner.federated.aggregate import Combined
 from fedner.federated.algorithms.algorithm import Algorithm, Server, Weighting, copied
-from fedner.federated.algorithms.fedavg import LocalTraining, check_training, train_locally
+from fedner.federated.algorithms.fedavg import (
+    LocalTraining,
+    check_training,
+    num_steps,
+    train_locally,
+)
 from fedner.federated.messages import Broadcast
-from fedner.federated.platform import Contribution, Platform
+from fedner.federated.platform import Contribution, Local, Platform
 from fedner.tensors import SharedState
 
 
@@ -46,7 +51,9 @@ def fedadam(settings: FedAdamSettings | None = None) -> Algorithm:
     return Algorithm(
         "fedadam",
         partial(_init, chosen),
-        partial(_local, chosen),
+        Local(
+            partial(_local, chosen), partial(num_steps, chosen.local), name=f"fedadam {chosen!r}"
+        ),
         partial(_advance, chosen),
         weighting=chosen.weighting,
     )

@@ -21,7 +21,7 @@ from fedner.errors import FednerError
 from fedner.federated.aggregate import Combined
 from fedner.federated.algorithms.algorithm import Algorithm, Server, Weighting, copied
 from fedner.federated.messages import Broadcast
-from fedner.federated.platform import Contribution, Gradient, Platform
+from fedner.federated.platform import Contribution, Gradient, Local, Platform
 from fedner.optimisers import Optimiser, OptimiserSettings
 from fedner.tensors import SharedState, map_shared
 
@@ -84,7 +84,7 @@ def fedavg(settings: FedAvgSettings | None = None) -> Algorithm:
     return Algorithm(
         "fedavg",
         start,
-        partial(_local, chosen),
+        Local(partial(_local, chosen), partial(num_steps, chosen.local), name=f"fedavg {chosen!r}"),
         partial(_advance, chosen),
         weighting=chosen.weighting,
         sends="differences" if chosen.sends == "delta" else "weights",
@@ -106,6 +106,13 @@ def check_training(training: LocalTraining) -> None:
         )
 
 
+def num_steps(training: LocalTraining, platform: Platform, batch: int) -> int:
+    """Return how many steps a round takes; under differential privacy by public facts alone."""
+    if training.steps is not None:
+        return training.steps
+    return platform.steps_of(training.epochs, batch)
+
+
 def train_locally(
     platform: Platform,
     broadcast: Broadcast,
@@ -120,9 +127,7 @@ def train_locally(
         training: How long, and with which optimiser.
         adjust: Makes the direction of a shared step of its gradient (FedProx, SCAFFOLD).
     """
-    steps = training.steps
-    if steps is None:
-        steps = platform.steps_of(training.epochs, broadcast.batches[platform.name])
+    steps = num_steps(training, platform, broadcast.batches[platform.name])
     optimiser = Optimiser(training.optimiser)
     weights, losses = platform.shared(), []
     for step in range(steps):

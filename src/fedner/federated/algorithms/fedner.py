@@ -27,9 +27,10 @@ import torch
 
 from fedner.errors import FednerError
 from fedner.federated.aggregate import Combined
-from fedner.federated.algorithms.algorithm import Algorithm, Batching, Server, copied, stepped
+from fedner.federated.algorithms.algorithm import Algorithm, Server, copied, stepped
 from fedner.federated.messages import Broadcast
-from fedner.federated.platform import Contribution, LossReading, Platform
+from fedner.federated.platform import Contribution, Local, LossReading, Platform
+from fedner.federated.sizes import Batching
 from fedner.optimisers import Optimiser, OptimiserSettings
 from fedner.tensors import SharedState, map_shared
 
@@ -61,7 +62,12 @@ def fedner(settings: FednerSettings | None = None) -> Algorithm:
     return Algorithm(
         "fedner",
         partial(_init, chosen),
-        partial(_local, chosen),
+        Local(
+            partial(_local, chosen),
+            partial(_num_steps, chosen),
+            reading=chosen.loss,
+            name=f"fedner {chosen!r}",
+        ),
         partial(_advance, chosen),
         batching=chosen.batching,
         sends="gradients",
@@ -70,6 +76,10 @@ def fedner(settings: FednerSettings | None = None) -> Algorithm:
 
 def _init(settings: FednerSettings, shared: SharedState) -> Server:
     return Server(copied(shared), optimiser=Optimiser(settings.server))
+
+
+def _num_steps(settings: FednerSettings, platform: Platform, batch: int) -> int:  # noqa: ARG001
+    return settings.local_steps
 
 
 def _local(settings: FednerSettings, platform: Platform, broadcast: Broadcast) -> Contribution:

@@ -13,9 +13,15 @@ import torch
 from fedner.errors import FednerError
 from fedner.federated.aggregate import Combined
 from fedner.federated.algorithms.algorithm import Algorithm, Server, Weighting
-from fedner.federated.algorithms.fedavg import LocalTraining, check_training, start, train_locally
+from fedner.federated.algorithms.fedavg import (
+    LocalTraining,
+    check_training,
+    num_steps,
+    start,
+    train_locally,
+)
 from fedner.federated.messages import Broadcast
-from fedner.federated.platform import Contribution, Gradient, Platform
+from fedner.federated.platform import Contribution, Gradient, Local, Platform
 from fedner.tensors import SharedState, map_shared
 
 
@@ -40,9 +46,9 @@ def fedprox(settings: FedProxSettings | None = None) -> Algorithm:
     check_training(chosen.local)
     if chosen.mu < 0:
         raise FednerError(f"mu: found {chosen.mu}; expected 0 or more")
-    return Algorithm(
-        "fedprox", start, partial(_local, chosen), _advance, weighting=chosen.weighting
-    )
+    steps = partial(num_steps, chosen.local)
+    local = Local(partial(_local, chosen), steps, name=f"fedprox {chosen!r}")
+    return Algorithm("fedprox", start, local, _advance, weighting=chosen.weighting)
 
 
 def _local(settings: FedProxSettings, platform: Platform, broadcast: Broadcast) -> Contribution:

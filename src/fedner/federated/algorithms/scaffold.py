@@ -21,10 +21,10 @@ import torch
 from fedner.errors import FednerError
 from fedner.federated.aggregate import Combined
 from fedner.federated.algorithms.algorithm import Algorithm, Server, Weighting, copied
-from fedner.federated.algorithms.fedavg import LocalTraining, check_training, plain_sgd
+from fedner.federated.algorithms.fedavg import LocalTraining, check_training, num_steps, plain_sgd
 from fedner.federated.algorithms.fedavg import train_locally as train
 from fedner.federated.messages import Broadcast
-from fedner.federated.platform import Contribution, Gradient, Platform
+from fedner.federated.platform import Contribution, Gradient, Local, Platform
 from fedner.tensors import SharedState, map_shared
 
 
@@ -58,10 +58,11 @@ def scaffold(settings: ScaffoldSettings | None = None) -> Algorithm:
     check_training(chosen.local)
     if not chosen.local_rate > 0:
         raise FednerError(f"local_rate: found {chosen.local_rate}; expected above 0")
+    steps = partial(num_steps, chosen.local)
     return Algorithm(
         "scaffold",
         _init,
-        partial(_local, chosen),
+        Local(partial(_local, chosen), steps, has_extra=True, name=f"scaffold {chosen!r}"),
         partial(_advance, chosen),
         weighting=chosen.weighting,
     )
