@@ -11,6 +11,7 @@ from fedner.corpus.synthetic import generate
 from fedner.corpus.writers.jsonl import write_jsonl
 from fedner.errors import FednerError
 from fedner.federated.private_steps import sliced_units
+from fedner.privacy.accountant import pld_epsilon
 from fedner.privacy.budget import Budget
 from fedner.privacy.ledger_owner import change_budget, open_ledger, unit_key
 from fedner.runs.adaptation import adapt
@@ -107,7 +108,8 @@ def test_what_a_run_needs_is_what_it_spends_and_the_owner_may_grant_more(
 def test_a_resumed_run_does_not_pay_twice_for_what_it_released(
     tiny: Make, tmp_path: Path, ledgers: Opened
 ) -> None:
-    settings = tiny("privacy.epsilon=4", *ledgers(4))
+    exactly = pld_epsilon({(1.0, 4 / 30): 6}, 1e-5)
+    settings = tiny("privacy.noise=1.0", *ledgers(exactly))
 
     def stop(record: object) -> None:
         if record.round == 4:  # type: ignore[attr-defined]
@@ -115,17 +117,17 @@ def test_a_resumed_run_does_not_pay_twice_for_what_it_released(
 
     with pytest.raises(KeyboardInterrupt):
         train_run(settings, tmp_path / "run", progress=Progress(round=stop))
-    with pytest.raises(SettingsError, match="needs epsilon 4"):
+    with pytest.raises(SettingsError, match="in all; expected at most"):
         train_run(settings, tmp_path / "another")
     train_run(settings, tmp_path / "run", resume=True)
     spent = RunFolder(tmp_path / "run").read(PRIVACY)["platforms"]
-    assert all(3.9 < platform["in_all"] <= 4.0 for platform in spent.values())
+    assert {platform["in_all"] for platform in spent.values()} == {exactly}
 
 
 def test_slices_and_scores_are_planned_for(tiny: Make, ledgers: Opened) -> None:
     slices = ("training.slice=0.34", "training.rounds_per_slice=3", "training.rounds=7")
     scores = "privacy.scores={every=2, noise=30.0, clip=4.0}"
-    settings = tiny("privacy.epsilon=4", *ledgers(4), *slices, scores)
+    settings = tiny("privacy.noise=1.0", *ledgers(9), *slices, scores)
     federation = assemble(settings)
     protection = protect(federation)
     assert protection is not None
