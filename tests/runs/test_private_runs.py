@@ -114,6 +114,10 @@ def test_a_deployment_reads_no_types_off_the_texts_and_has_no_parts(
     columns = told(tiny, *own, declared, "platforms.0.format=columns")
     assert set(columns) == {"platforms[0].scheme"}
     tiny(*own, declared, "platforms.0.format=columns", "platforms.0.scheme=BIO")
+    # Its reader leaves out what an earlier document says too.
+    tiny(*own, declared, "platforms.0.format=ade")
+    repeated = told(tiny, *own, declared, "platforms.0.format=ade", "privacy.unit=document")
+    assert set(repeated) == {"platforms[0].format"}
     # Whose presence is protected makes no difference: sizes and types are told all the same.
     whole = told(tiny, "privacy.noise=1.0", "privacy.unit=platform")
     assert {key for key in whole if "public_size" in key} == {

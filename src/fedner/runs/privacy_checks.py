@@ -275,6 +275,12 @@ def _deployed_platform_problems(
         )  # fmt: skip
     if platform.synthetic is None:
         yield from _deployed_data_problems(platform, key)
+        if platform.format == "ade" and unit in ("document", "patient"):
+            yield SettingProblem(
+                f"{key}.format", f"'ade' with privacy.unit {unit!r}", "unit 'sentence', or jsonl",
+                "This reader leaves out sentences that an earlier document has, so that one "
+                "document more changes others: convert the corpus once with `fedner data convert`.",
+            )  # fmt: skip
 
 
 def _deployed_data_problems(platform: PlatformSettings, key: str) -> Iterator[SettingProblem]:
