@@ -205,7 +205,7 @@ def test_one_document_less_moves_nobody_in_a_deployed_run(
 def test_a_protected_sentence_in_a_document_without_a_name(
     tiny: Make, tmp_path: Path, ledgers: Opened
 ) -> None:
-    lines = "".join(f"fever{number}\tB-ADE\n\n" for number in range(30))
+    lines = "".join(f"fever{number}\tB-ADE\n\n" for number in range(100))
     (tmp_path / "ward.tsv").write_text(lines)
     asked = (
         "privacy.noise=1.0",
