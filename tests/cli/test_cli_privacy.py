@@ -118,6 +118,51 @@ def test_what_a_ledger_says(run: Path) -> None:
     assert "Neighbours: with and without one unit." in text
 
 
+def test_an_owner_opens_a_ledger_and_changes_what_it_grants(tmp_path: Path) -> None:
+    ledger = tmp_path / "ward"
+    size = ("--public-size", 500)
+    text = shown("privacy", "open", ledger, "--epsilon", 3, "--delta", "1e-5", "--unit", "patient",
+                 *size)  # fmt: skip
+    assert "epsilon 3 at delta 1e-05 for one patient" in text
+    assert "Nobody else may read it" in text
+    made = json.loads(shown("privacy", "budget", ledger, "--epsilon", 8, "--json"))
+    assert (made["old"]["epsilon"], made["budget"]["epsilon"]) == (3.0, 8.0)
+    assert made["who"]
+    assert "key_digest" not in made
+    found = json.loads(shown("privacy", "spent", ledger, "--json"))
+    assert found["budget"]["epsilon"] == 8.0
+    assert [each["epsilon"] for each in found["grants"]] == [3.0, 8.0]
+    assert "What the owner granted" in shown("privacy", "spent", ledger)
+    with pytest.raises(FednerError, match="nothing to change"):
+        shown("privacy", "budget", ledger)
+    whole = json.loads(shown("privacy", "open", tmp_path / "all", "--epsilon", 3, "--delta", 0.01,
+                             "--unit", "platform", "--public-size", 6, "--json"))  # fmt: skip
+    assert whole["budget"]["adjacency"] == "replace_one"
+
+
+@pytest.mark.parametrize("command", ["plan", "open", "budget"])
+def test_delta_against_the_public_size(tmp_path: Path, command: str) -> None:
+    ledger = tmp_path / "ward"
+    asked: tuple[object, ...] = ("--noise", 1, "--examples", 100, "--batch", 8, "--epochs", 1)
+    if command == "open":
+        asked = (ledger, "--epsilon", 3, "--unit", "patient", "--public-size", 100)
+    if command == "budget":
+        shown("privacy", "open", ledger, "--epsilon", 3, "--delta", "1e-5", "--unit", "patient",
+              "--public-size", 100)  # fmt: skip
+        asked = (ledger,)
+    with pytest.raises(FednerError, match="more than one over the public size of 100 units"):
+        shown("privacy", command, *asked, "--delta", 0.011)
+    [warning] = json.loads(shown("privacy", command, *asked, "--delta", 0.002, "--json"))[
+        "warnings"
+    ]
+    assert "more than a tenth" in warning
+    if command == "plan":
+        assert "warning: delta is 0.002" in shown("privacy", "plan", *asked, "--delta", 0.002)
+        assert not json.loads(shown("privacy", "plan", *asked, "--delta", 0.001, "--json"))[
+            "warnings"
+        ]
+
+
 def test_a_folder_without_a_book_is_told_so(tmp_path: Path) -> None:
     with pytest.raises(FednerError, match="neither a run nor a privacy ledger"):
         shown("privacy", "spent", tmp_path)

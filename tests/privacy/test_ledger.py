@@ -100,8 +100,8 @@ def test_a_release_over_the_budget_is_refused_and_leaves_no_trace(folder: Path) 
 
 def test_a_raised_budget_is_recorded(folder: Path) -> None:
     filled(folder)
-    with Ledger.open(folder, replace(BUDGET, epsilon=9.0)):
-        pass
+    with Ledger.open(folder) as ledger:
+        ledger.grant(replace(BUDGET, epsilon=9.0))
     lines = [json.loads(line) for line in (folder / "ledger.jsonl").read_text().splitlines()]
     budgets = [line["budget"]["epsilon"] for line in lines if line["kind"] == "budget"]
     assert budgets == [3.0, 9.0]
@@ -109,17 +109,21 @@ def test_a_raised_budget_is_recorded(folder: Path) -> None:
 
 def test_a_lowered_budget_refuses_what_comes(folder: Path) -> None:
     filled(folder)
-    with (
-        Ledger.open(folder, replace(BUDGET, epsilon=0.01)) as ledger,
-        pytest.raises(FednerError, match="Refused"),
-    ):
-        ledger.require(STEP)
+    with Ledger.open(folder) as ledger:
+        ledger.grant(replace(BUDGET, epsilon=0.01))
+        with pytest.raises(FednerError, match="Refused"):
+            ledger.require(STEP)
 
 
 def test_another_unit_is_refused(folder: Path) -> None:
     filled(folder)
-    with pytest.raises(FednerError, match="the budget is for sentence"):
+    with pytest.raises(FednerError, match=r"for one patient .* found .* for one sentence"):
         Ledger.open(folder, replace(BUDGET, unit="sentence"))
+    with (
+        Ledger.open(folder) as ledger,
+        pytest.raises(FednerError, match="the budget is for sentence"),
+    ):
+        ledger.grant(replace(BUDGET, unit="sentence"))
 
 
 def test_simulations_have_ledgers_of_their_own(folder: Path, tmp_path: Path) -> None:
@@ -408,7 +412,7 @@ def test_one_process_at_a_time(folder: Path) -> None:
 
 def test_a_failed_opening_gives_the_lock_back(folder: Path) -> None:
     filled(folder)
-    with pytest.raises(FednerError, match="budget is for"):
+    with pytest.raises(FednerError, match="Keep another ledger"):
         Ledger.open(folder, replace(BUDGET, unit="sentence"))
     with Ledger.open(folder, BUDGET):
         pass

@@ -6,6 +6,9 @@ from pathlib import Path
 import pytest
 import torch
 
+from fedner.privacy.budget import Budget
+from fedner.privacy.events import Unit
+from fedner.privacy.ledger_owner import open_ledger
 from fedner.runs.checks import checked
 from fedner.runs.training import train_run
 from fedner.settings import Settings, override
@@ -35,6 +38,28 @@ def tiny() -> Callable[..., Settings]:
         return checked(override(TABLES, assignments), Path.cwd())
 
     return make
+
+
+@pytest.fixture
+def ledgers(tmp_path: Path) -> Callable[..., tuple[str, ...]]:
+    """Return what opens a ledger for each of three platforms, and the assignments of a deployment.
+
+    They name the ledgers, public sizes and how the settings were chosen.
+    """
+
+    def opened(epsilon: float, unit: Unit = "sentence", delta: float = 1e-5) -> tuple[str, ...]:
+        for number in range(3):
+            open_ledger(tmp_path / str(number), Budget(epsilon, delta, unit), 30)
+        return (
+            "privacy.enabled=true",
+            "privacy.tuned_on=public",
+            f"privacy.unit={unit}",
+            "training.evaluate_every=0",
+            *(f'platforms.{number}.ledger="{tmp_path / str(number)}"' for number in range(3)),
+            *(f"platforms.{number}.public_size=30" for number in range(3)),
+        )
+
+    return opened
 
 
 @pytest.fixture(scope="session")

@@ -17,6 +17,7 @@ from fedner.corpus.synthetic import generate
 from fedner.corpus.writers.jsonl import write_jsonl
 from fedner.federated.record import RoundRecord
 from fedner.runs.adaptation import adapt
+from fedner.runs.assembly import assemble
 from fedner.runs.folder import FACTS, PRIVACY, SCORES, WHAT_LEFT, RunFolder
 from fedner.runs.report import write_report
 from fedner.runs.report.card import spread
@@ -149,15 +150,16 @@ def test_a_private_run_tells_what_it_spent(tiny: Make, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("is_scored", [False, True])
 def test_the_card_of_protected_platforms_tells_no_score_without_noise(
-    tiny: Make, tmp_path: Path, is_scored: bool
+    tiny: Make, tmp_path: Path, ledgers: Callable[..., tuple[str, ...]], is_scored: bool
 ) -> None:
-    exact = [f"platforms.{number}.public_size=28" for number in range(3)]
-    given_ = ("privacy.enabled=true", "privacy.noise=1.0", "privacy.budget=90")
     scores = ("privacy.scores={every=2, noise=30.0, clip=4.0}",) if is_scored else ()
-    changes = (*given_, *scores, "training.evaluate_every=0", "training.rounds=2", *exact)
-    train_run(tiny(*changes), tmp_path / "run")
+    changes = ("privacy.noise=1.0", *ledgers(90), *scores, "training.rounds=2")
+    data = assemble(tiny(*changes)).data  # the keys of these ledgers decide who is trained on
+    sizes = [len(data[each.name].train) for each in tiny(*changes).platforms]
+    exact = [f"platforms.{number}.public_size={size}" for number, size in enumerate(sizes)]
+    train_run(tiny(*changes, *exact), tmp_path / "run")
     folder = RunFolder(tmp_path / "run")
-    assert folder.read(FACTS)["platforms"]["forum-posts"]["train"] == 28
+    assert folder.read(FACTS)["platforms"]["forum-posts"]["train"] == sizes[1]
     text = (tmp_path / "run" / "MODEL_CARD.md").read_text()
     told = section_of(text, "Scores")
     assert "not covered by epsilon" in told

@@ -10,6 +10,8 @@ import pytest
 import fedner.corpus
 from fedner.corpus.files import CHANGE_UNDECODED
 from fedner.errors import FednerError
+from fedner.privacy.budget import Budget
+from fedner.privacy.ledger_owner import open_ledger
 from fedner.privacy.sampling import units_of
 from fedner.runs.annotated_types import left_out_words
 from fedner.runs.checks import checked
@@ -87,9 +89,12 @@ def test_a_label_map_may_name_types_of_the_test_file_alone(tmp_path: Path) -> No
 
 
 def test_whether_a_protected_run_begins_does_not_depend_on_its_texts(tmp_path: Path) -> None:
-    privacy = {"enabled": True, "noise": 1.0, "budget": 3.0}
-    table = {"labels": ["Drugs"], "public_size": 20}
-    data = load_platforms(settings_of(tmp_path, TEXT * 10, {"privacy": privacy}, **table))["a"]
+    open_ledger(tmp_path / "ledger", Budget(3.0, 1e-5, "sentence"), 100)
+    privacy = {"enabled": True, "noise": 1.0, "tuned_on": "nothing"}
+    table = {"labels": ["Drugs"], "public_size": 100, "format": "columns", "scheme": "BIO"}
+    table["ledger"] = str(tmp_path / "ledger")
+    distinct = "".join(f"drug{number}\tB-Drug\n\n" for number in range(100))
+    data = load_platforms(settings_of(tmp_path, distinct, {"privacy": privacy}, **table))["a"]
     assert data.labels == ("Drugs",)
     assert "Did you mean 'Drug'?" in data.warnings[0], "its owner is warned"
     simulated = {"privacy": {**privacy, "simulation": True}}

@@ -24,6 +24,7 @@ from fedner.runs.training import Progress, engine_for, run_settings, train_run
 from fedner.settings import Settings, SettingsError
 
 Make = Callable[..., Settings]
+Opened = Callable[..., tuple[str, ...]]
 ON = ("privacy.enabled=true", "privacy.simulation=true")
 SIZES = tuple(f"platforms.{number}.public_size=30" for number in range(3))
 
@@ -78,35 +79,58 @@ def test_an_algorithm_whose_update_the_noise_does_not_cover(tiny: Make) -> None:
     assert set(weights) == {"algorithm.sends"}
 
 
-def test_a_deployment_needs_a_budget_and_public_sizes_and_tells_no_scores(tiny: Make) -> None:
-    problems = told(tiny, "privacy.noise=1.0", 'training.controls=["alone"]')
+def test_a_deployment_needs_ledgers_and_public_sizes_and_tells_no_scores(tiny: Make) -> None:
+    problems = told(tiny, "privacy.noise=1.0", 'training.controls=["alone"]', "privacy.budget=8")
     assert set(problems) == {
         "privacy.budget",
+        "privacy.tuned_on",
         "training.evaluate_every",
         "training.controls",
         *(f"platforms[{number}].public_size" for number in range(3)),
+        *(f"platforms[{number}].ledger" for number in range(3)),
     }
+    assert "belongs to the platform" in problems["privacy.budget"]
+    assert "fedner privacy open" in problems["platforms[0].ledger"]
     assert set(told(tiny, "privacy.simulation=true")) == {"privacy"}
     small = told(tiny, *ON, "privacy.epsilon=3", "privacy.budget=2")
     assert set(small) == {"privacy.budget"}
 
 
 def test_a_deployment_reads_no_types_off_the_texts_and_has_no_parts(
-    tiny: Make, tmp_path: Path
+    tiny: Make, tmp_path: Path, ledgers: Opened
 ) -> None:
     write_jsonl(tmp_path / "ward.jsonl", generate("case-reports", 40, 1))
-    own = ("privacy.noise=1.0", "privacy.budget=9", "training.evaluate_every=0", *SIZES)
-    own = (*own, f"platforms.0.data={tmp_path / 'ward.jsonl'}")
-    problems = told(tiny, *own, 'platforms.1.part="1/2"')
-    assert set(problems) == {"platforms[0].labels", "platforms[1].part"}
+    own = ("privacy.noise=1.0", *ledgers(9), f"platforms.0.data={tmp_path / 'ward.jsonl'}")
+    problems = told(tiny, *own, 'platforms.1.part="1/2"', "platforms.0.split.seed=3")
+    assert set(problems) == {
+        "platforms[0].labels",
+        "platforms[0].format",
+        "platforms[0].split.seed",
+        "platforms[1].part",
+    }
     assert "rare one" in problems["platforms[0].labels"]
     declared = 'platforms.0.labels=["ADE", "Drug"]'
-    tiny("privacy.enabled=true", *own, declared)
+    tiny("privacy.enabled=true", *own, declared, "platforms.0.format=jsonl")
+    # One line may tip the scales between two schemes, and with them everybody's entities.
+    columns = told(tiny, *own, declared, "platforms.0.format=columns")
+    assert set(columns) == {"platforms[0].scheme"}
+    tiny(*own, declared, "platforms.0.format=columns", "platforms.0.scheme=BIO")
+    # Its reader leaves out what an earlier document says too.
+    tiny(*own, declared, "platforms.0.format=ade")
+    repeated = told(tiny, *own, declared, "platforms.0.format=ade", "privacy.unit=document")
+    assert set(repeated) == {"platforms[0].format"}
     # Whose presence is protected makes no difference: sizes and types are told all the same.
-    whole = told(tiny, "privacy.noise=1.0", "privacy.budget=9", "privacy.unit=platform")
+    whole = told(tiny, "privacy.noise=1.0", "privacy.unit=platform")
     assert {key for key in whole if "public_size" in key} == {
         f"platforms[{number}].public_size" for number in range(3)
     }
+
+
+def test_no_two_platforms_share_a_ledger(tiny: Make, tmp_path: Path, ledgers: Opened) -> None:
+    same = f'platforms.2.ledger="{tmp_path / "0"}"'
+    problems = told(tiny, "privacy.noise=1.0", *ledgers(9), same)
+    assert set(problems) == {"platforms[2].ledger"}
+    assert "that of case-reports" in problems["platforms[2].ledger"]
 
 
 @pytest.mark.parametrize("unit", ["document", "patient"])
@@ -208,20 +232,26 @@ def test_another_noise_seed_is_another_run_on_the_same_split(tiny: Make) -> None
 
 
 def test_a_deployed_run_keeps_ledgers_and_a_second_one_is_refused(
-    tiny: Make, tmp_path: Path
+    tiny: Make, tmp_path: Path, ledgers: Opened
 ) -> None:
-    ledgers = [f'platforms.{number}.ledger="{tmp_path / str(number)}"' for number in range(3)]
-    changes = ("privacy.enabled=true", "privacy.epsilon=4", "training.evaluate_every=0", *SIZES)
-    train_run(tiny(*changes, *ledgers), tmp_path / "first")
+    changes = ("privacy.epsilon=4", *ledgers(4))
+    train_run(tiny(*changes), tmp_path / "first")
     spent = RunFolder(tmp_path / "first").read(PRIVACY)
     for platform in spent["platforms"].values():
         assert platform["simulation"] is False
         assert platform["in_all"] == platform["pld"] <= 4.0
+        assert platform["granted"] == 4.0
         assert platform["public_units"] == [30]
     assert not any(each["scores"] for each in RunFolder(tmp_path / "first").rounds())
     assert run_spent(RunFolder(tmp_path / "first")) == spent
-    with pytest.raises(FednerError, match="budget"):
-        train_run(tiny(*changes, *ledgers, "title=second"), tmp_path / "second")
+    before = [(tmp_path / str(number) / "ledger.jsonl").read_bytes() for number in range(3)]
+    with pytest.raises(SettingsError, match=r"needs epsilon 4, and .* is spent") as caught:
+        train_run(tiny(*changes, "title=second"), tmp_path / "second")
+    assert len(caught.value.problems) == 3
+    assert "at most 4, which the ledger grants" in str(caught.value)
+    assert f"fedner privacy budget {tmp_path / '0'}" in str(caught.value)
+    after = [(tmp_path / str(number) / "ledger.jsonl").read_bytes() for number in range(3)]
+    assert after == before, "refused before anything was released"
 
 
 def test_two_simulations_of_one_title_and_one_ledger_are_two_runs(
@@ -270,10 +300,10 @@ def test_what_epsilon_does_not_cover_is_said(tiny: Make, tmp_path: Path, unit: s
     assert "for the platform's own eyes" in notes
 
 
-def test_the_server_of_a_deployment_noises_every_sum_once(tiny: Make, tmp_path: Path) -> None:
-    ledgers = [f'platforms.{number}.ledger="{tmp_path / str(number)}"' for number in range(3)]
-    changes = ("privacy.noise=2.0", "privacy.budget=40", "privacy.where=central")
-    settings = tiny("privacy.enabled=true", *changes, "training.evaluate_every=0", *SIZES, *ledgers)
+def test_the_server_of_a_deployment_noises_every_sum_once(
+    tiny: Make, tmp_path: Path, ledgers: Opened
+) -> None:
+    settings = tiny("privacy.noise=2.0", "privacy.where=central", *ledgers(40))
     federation = assemble(settings)
     protection = protect(federation)
     plan = run_settings(federation, protection)
@@ -319,14 +349,13 @@ def test_noised_scores_are_part_of_the_target(tiny: Make) -> None:
         assert pld_epsilon({step: 6}, 1e-5) < 5.999
 
 
-def test_where_noised_scores_prove_nothing_they_are_refused(tiny: Make) -> None:
+def test_where_noised_scores_prove_nothing_they_are_refused(tiny: Make, ledgers: Opened) -> None:
     on = ("privacy.simulation=true", "privacy.noise=1.0", *SCORED)
     assert "in the clear" in told(tiny, *on, "privacy.unit=platform")["privacy.scores"]
     assert "two releases" in told(tiny, *on, "privacy.where=central")["privacy.scores"]
     assert "nothing yet" in told(tiny, *on, "privacy.private_part=frozen")["privacy.scores"]
     assert set(told(tiny, *on, "training.evaluate_every=3")) == {"training.evaluate_every"}
-    deployed = ("privacy.noise=1.0", "privacy.budget=9", *SIZES, *SCORED)
-    tiny("privacy.enabled=true", *deployed)
+    tiny("privacy.noise=1.0", *ledgers(9), *SCORED)
 
 
 def test_test_patients_that_nobody_named_are_told_of(tiny: Make) -> None:
@@ -346,10 +375,10 @@ def test_test_patients_that_nobody_named_are_told_of(tiny: Make) -> None:
 
 @pytest.mark.parametrize("is_deployed", [False, True])
 def test_noised_scores_of_a_run_are_charged_and_called_noised(
-    tiny: Make, tmp_path: Path, is_deployed: bool
+    tiny: Make, tmp_path: Path, ledgers: Opened, is_deployed: bool
 ) -> None:
-    kind = ("privacy.enabled=true", "privacy.budget=60") if is_deployed else ON
-    settings = tiny(*kind, "privacy.noise=1.0", "privacy.unit=document", *SIZES, *SCORED)
+    kind = ledgers(60, "document") if is_deployed else (*ON, *SIZES)
+    settings = tiny(*kind, "privacy.noise=1.0", "privacy.unit=document", *SCORED)
     train_run(settings, tmp_path / "run")
     folder = RunFolder(tmp_path / "run")
     told_in = [each["round"] for each in folder.rounds() if each["scores"]]

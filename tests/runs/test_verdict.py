@@ -104,8 +104,10 @@ def test_what_privacy_a_run_had_is_said_plainly() -> None:
 
 
 DEPLOYED = (
-    "privacy.enabled=true", "privacy.noise=1.0", "privacy.budget=9", "training.evaluate_every=0",
+    "privacy.enabled=true", "privacy.noise=1.0", "privacy.tuned_on=public",
+    "training.evaluate_every=0",
     *(f"platforms.{number}.public_size=30" for number in range(3)),
+    *(f"platforms.{number}.ledger=ledgers/{number}" for number in range(3)),
 )  # fmt: skip
 
 

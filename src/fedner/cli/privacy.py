@@ -1,17 +1,47 @@
-"""`fedner privacy`: what a run would spend, and what was spent."""
+"""`fedner privacy`: plan a run, open a ledger, grant a budget, see what was spent."""
 
 from collections.abc import Iterable
+from enum import StrEnum
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+if TYPE_CHECKING:
+    from fedner.privacy.ledger_owner import Grant
+
 app = typer.Typer(
     name="privacy",
-    help="Differential privacy: plan a run before any data are touched; see what was spent.",
+    help="Differential privacy: plan a run, open a platform's ledger, see what was spent.",
     no_args_is_help=True,
 )
 JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON for machines.")]
+LedgerArgument = Annotated[
+    Path, typer.Argument(metavar="LEDGER", help="The folder of the platform's ledger.")
+]
+
+
+class UnitChoice(StrEnum):
+    """Whose presence is protected."""
+
+    SENTENCE = "sentence"
+    DOCUMENT = "document"
+    PATIENT = "patient"
+    PLATFORM = "platform"
+
+
+class AccountantChoice(StrEnum):
+    """Whose epsilon counts."""
+
+    PLD = "pld"
+    RDP = "rdp"
+
+
+class AdjacencyChoice(StrEnum):
+    """Which data sets are neighbours."""
+
+    ADD_OR_REMOVE_ONE = "add_or_remove_one"
+    REPLACE_ONE = "replace_one"
 
 
 @app.command("plan")
@@ -79,11 +109,119 @@ def _show_plan(made: Any) -> None:
     if made.rdp_noise is not None:
         rows.append(("noise multiplier by RDP", f"{made.rdp_noise:.4g}"))
     console.print(table("What each platform would spend", ("", ""), rows))
+    _show_warnings(made.warnings)
     console.print(text_curve(made.curve))
     console.print(
         "Neighbours differ in one unit. PLD is the tighter bound; both are upper bounds.",
         style="dim",
     )
+
+
+@app.command("open")
+def open_(
+    ledger: LedgerArgument,
+    epsilon: Annotated[
+        float, typer.Option("--epsilon", help="What may ever be spent, over all runs.")
+    ],
+    delta: Annotated[float, typer.Option("--delta", help="At most one over the public size.")],
+    unit: Annotated[UnitChoice, typer.Option("--unit", help="Whose presence is protected.")],
+    public_size: Annotated[
+        int, typer.Option("--public-size", help="The public, rounded number of units.")
+    ],
+    accountant: Annotated[
+        AccountantChoice, typer.Option("--accountant", help="Whose epsilon counts.")
+    ] = AccountantChoice.PLD,
+    adjacency: Annotated[
+        AdjacencyChoice | None,
+        typer.Option("--adjacency", help="Default: replace_one for platforms, else add or remove."),
+    ] = None,
+    json: JsonOption = False,
+) -> None:
+    """Open the ledger of a platform with its owner's budget; its key is made with it.
+
+    Only its owner opens a ledger and changes what it grants. A run asks; it never changes it.
+    """
+    from fedner.privacy.budget import Budget
+    from fedner.privacy.ledger_owner import open_ledger
+
+    usual = AdjacencyChoice.ADD_OR_REMOVE_ONE
+    if unit is UnitChoice.PLATFORM:
+        usual = AdjacencyChoice.REPLACE_ONE
+    neighbours = usual if adjacency is None else adjacency
+    budget = Budget(epsilon, delta, unit.value, neighbours.value, accountant.value)
+    _show_grant(ledger, open_ledger(ledger, budget, public_size), is_new=True, json=json)
+
+
+@app.command("budget")
+def budget(
+    ledger: LedgerArgument,
+    epsilon: Annotated[
+        float | None, typer.Option("--epsilon", help="What may ever be spent, over all runs.")
+    ] = None,
+    delta: Annotated[
+        float | None, typer.Option("--delta", help="At most one over the public size.")
+    ] = None,
+    public_size: Annotated[
+        int | None, typer.Option("--public-size", help="The public, rounded number of units.")
+    ] = None,
+    accountant: Annotated[
+        AccountantChoice | None, typer.Option("--accountant", help="Whose epsilon counts.")
+    ] = None,
+    json: JsonOption = False,
+) -> None:
+    """Change what a ledger grants, for its owner; who, when, old and new are recorded in it.
+
+    What is left out stays as it is. What was spent stays spent.
+    """
+    from fedner.errors import FednerError
+    from fedner.privacy.ledger_owner import change_budget
+
+    if all(each is None for each in (epsilon, delta, public_size, accountant)):
+        raise FednerError(
+            "nothing to change was named",
+            f"Name --epsilon, --delta, --public-size or --accountant; `fedner privacy spent "
+            f"{ledger}` shows what is granted.",
+        )
+    granted = change_budget(
+        ledger,
+        epsilon=epsilon,
+        delta=delta,
+        public_units=public_size,
+        accountant=None if accountant is None else accountant.value,
+    )
+    _show_grant(ledger, granted, is_new=False, json=json)
+
+
+def _show_grant(ledger: Path, granted: "Grant", *, is_new: bool, json: bool) -> None:
+    from dataclasses import asdict
+
+    from fedner.cli.output import console, show_json, show_place
+    from fedner.privacy.budget import described
+
+    line = granted.line
+    if json:
+        stated = {key: value for key, value in asdict(line).items() if key != "key_digest"}
+        show_json({"ledger": str(ledger), **stated, "warnings": list(granted.warnings)})
+        return
+    show_place("ledger:", ledger)
+    console.print(f"grants: {described(line.budget)}; public size {line.public_units:,}")
+    if line.old is not None:
+        console.print(f"before: {described(line.old)}")
+    console.print(f"by {line.who} at {line.time}", style="dim")
+    if is_new:
+        console.print(
+            "The key in this folder splits the platform's data: keep the folder, and back it up "
+            "with its witness. Nobody else may read it.",
+            style="dim",
+        )
+    _show_warnings(granted.warnings)
+
+
+def _show_warnings(warnings: Iterable[str]) -> None:
+    from fedner.cli.output import console
+
+    for warning in warnings:
+        console.print(f"warning: {warning}", style="yellow")
 
 
 @app.command("spent")
@@ -145,6 +283,14 @@ def _show_ledger(found: dict[str, Any]) -> None:
         f"budget: epsilon {budget['epsilon']:g} at delta {budget['delta']:g} by "
         f"{budget['accountant'].upper()}; {found['releases']:,} releases"
     )
+    if len(found["grants"]) > 1:
+        columns = ("granted", "by", "epsilon", "delta", "public size")
+        grants = [
+            (each["time"], each["who"] or "-", f"{each['epsilon']:g}", f"{each['delta']:g}",
+             each["public_size"] or "-")
+            for each in found["grants"]
+        ]  # fmt: skip
+        console.print(table("What the owner granted", columns, grants))
 
 
 def _show_neighbours(kinds: Iterable[str | None]) -> None:

@@ -53,7 +53,7 @@ from fedner.privacy.sampling import (
     draw_sentences,
     expected_size,
     sampling_probability,
-    slice_of,
+    sliced,
     units_of,
 )
 from fedner.seeds import PathPart
@@ -152,7 +152,8 @@ class PlatformPrivacy:
     def slicing(self) -> str:
         """The name of the way of cutting; equal names cut equally, in every run."""
         by = "the words of a sentence" if self.unit == "sentence" else self.unit
-        return f"{self.num_slices} slices by {by}"
+        how = "" if self.source.is_simulation else "the keyed hash of "
+        return f"{self.num_slices} slices by {how}{by}"
 
     def probability(self, batch: int) -> float:
         """Return how likely each unit of the slice takes part in a step."""
@@ -452,31 +453,27 @@ def padding_rows(tagger: Tagger) -> dict[str, int]:
 
 
 def sliced_units(
-    sentences: Sequence[Sentence], unit: SampledUnit, settings: PlatformPrivacy
+    sentences: Sequence[Sentence],
+    unit: SampledUnit,
+    settings: PlatformPrivacy,
+    key: bytes = b"",
 ) -> tuple[Units, ...]:
-    """Return the units of each slice; each unit's slice follows from the unit alone.
+    """Return the units of each slice; each unit's slice follows from the unit and the key alone.
 
-    Of documents and patients this holds where their ids are names that they keep, and not numbers
-    in the order of a file.
+    Args:
+        sentences: The training part.
+        unit: What a unit is.
+        settings: How many slices there are.
+        key: The key of the platform's ledger; a simulation has none.
 
     Raises:
-        FednerError: If a sentence does not say to which document or patient it belongs.
+        FednerError: If a sentence does not say to which document or patient it belongs, or the
+            slices of a deployed platform have no key.
     """
+    if settings.num_slices > 1 and not (key or settings.source.is_simulation):
+        raise FednerError(
+            f"{settings.num_slices} slices of a deployed platform without its key",
+            "Take the key of the platform's ledger.",
+        )
     every = units_of(sentences, unit)
-    if settings.num_slices == 1:
-        return (every,)
-    parts: list[list[tuple[int, ...]]] = [[] for _ in range(settings.num_slices)]
-    for members in every.members:
-        key = _unit_key(sentences[members[0]], unit)
-        parts[slice_of(key, settings.num_slices, settings.slicing)].append(members)
-    return tuple(Units(unit, tuple(part)) for part in parts)
-
-
-def _unit_key(sentence: Sentence, unit: SampledUnit) -> str:
-    if unit == "patient":
-        return str(sentence.patient)
-    if unit == "document":
-        return sentence.document
-    # Its words alone: places in a document, and documents without a name of their own, are counted,
-    # and move when another sentence goes. Equal sentences share a slice, which harms nothing.
-    return "\0".join(sentence.tokens)
+    return sliced(sentences, every, settings.num_slices, settings.slicing, key)

@@ -56,6 +56,38 @@ class Budget:
                 raise FednerError(f"The budget's {name} is {value!r}; expected one of {choices}.")
 
 
+def described(budget: Budget) -> str:
+    """Return a budget in words."""
+    return (
+        f"epsilon {budget.epsilon:g} at delta {budget.delta:g} for one {budget.unit} "
+        f"({budget.adjacency}, {budget.accountant.upper()})"
+    )
+
+
+def delta_problem(delta: float, public_units: int) -> str | None:
+    """Return why a delta promises nothing, or None.
+
+    A mechanism that publishes each unit with probability delta satisfies (0, delta): above one over
+    the number of units it may publish somebody every time.
+    """
+    if delta * public_units <= 1:
+        return None
+    return (
+        f"delta is {delta:g}, more than one over the public size of {public_units:,} units "
+        f"({1 / public_units:.2g}): that allows to publish a unit outright"
+    )
+
+
+def delta_warning(delta: float, public_units: int) -> str | None:
+    """Return why a delta that is allowed is still large, or None."""
+    if not 0.1 < delta * public_units <= 1:
+        return None
+    return (
+        f"delta is {delta:g}, more than a tenth of one over the public size of {public_units:,} "
+        f"units: at most {0.1 / public_units:.2g} is better"
+    )
+
+
 class BudgetGate:
     """Lets releases through while everything together stays within a budget."""
 
@@ -123,5 +155,5 @@ class BudgetGate:
             f"Refused: {event.steps} more step(s) with noise {event.noise_multiplier:g} would "
             f"bring epsilon to {found:.6g} ({self.budget.accountant.upper()}, delta "
             f"{self.budget.delta:g}); the budget of this platform is {self.budget.epsilon:g}.",
-            "Stop here, or let the owner of the data raise the budget; the ledger records that.",
+            "Stop here, or let the owner raise the budget: `fedner privacy budget`.",
         )

@@ -41,7 +41,7 @@ from typing import Self
 from fedner.durable import OWNER_ONLY, write_bytes
 from fedner.errors import FednerError
 from fedner.privacy.accountant import Spend, epsilon
-from fedner.privacy.budget import Budget, BudgetGate
+from fedner.privacy.budget import Budget, BudgetGate, described
 from fedner.privacy.events import Event
 from fedner.privacy.ledger_chain import (
     AnswerLine,
@@ -62,6 +62,7 @@ from fedner.privacy.ledger_files import (
     read_checked,
     recover,
 )
+from fedner.privacy.unit_key import make_key
 
 FAILURES = "failures.log"
 _PAYLOADS = "payloads"
@@ -106,36 +107,49 @@ class Ledger:
     def open(
         cls,
         folder: Path,
-        budget: Budget,
+        budget: Budget | None = None,
         *,
         witness: Path | None = None,
         is_simulation: bool = False,
+        public_units: int | None = None,
     ) -> "Ledger":
-        """Open the ledger in `folder`, or begin one, and see to its integrity.
+        """Open the ledger in `folder`, or begin one with a budget, and see to its integrity.
+
+        What may be spent is what the owner granted (`ledger_owner`): opening never changes it.
 
         Args:
             folder: Where it stands; only the owner may read it.
-            budget: What may be spent in all. A change of budget is recorded.
+            budget: None takes the owner's. A given one begins the ledger where there is none, and
+                must be the ledger's own otherwise.
             witness: The file of the second place; best on another disk. By default it stands beside
                 the folder.
             is_simulation: Whether it is for seeded runs. A deployed ledger takes no simulated
                 release, nor the other way round.
+            public_units: The public number of units, recorded where the ledger is begun.
 
         Raises:
-            FednerError: If another process holds it, if it was tampered with, cut or put back to an
-                older state, or if what is in it does not fit the budget's unit.
+            FednerError: If there is none and no budget is given, if it has another budget, if
+                another process holds it, if it was tampered with, cut or put back to an older
+                state, or if what is in it does not fit the budget's unit.
         """
         witness = default_witness(folder) if witness is None else witness
+        if budget is None and not ((folder / LINES).exists() or witness.exists()):
+            raise not_opened(folder)
         make_private(folder)
         make_private(folder / _PAYLOADS)
         lock = locked(folder)
         try:
             chain = recover(folder, witness, _now(), is_simulation=is_simulation)
-            gate = BudgetGate(budget, [line.event for line in chain.releases])
+            granted = chain.budget or budget
+            if granted is None:
+                raise not_opened(folder)
+            if budget is not None and budget != granted:
+                raise _other_budget(folder, granted, budget)
+            gate = BudgetGate(granted, [line.event for line in chain.releases])
             ledger = cls(folder, witness, lock, chain, gate)
             ledger._discard_orphans()
-            if chain.budget != budget:
-                ledger._append(BudgetLine(budget, _now()))
+            if chain.budget is None:
+                ledger.grant(granted, public_units)
         except BaseException:
             os.close(lock)
             raise
@@ -176,6 +190,45 @@ class Ledger:
             if entry.run == run and entry.charge.platform in ("", platform)
         ]
         return max(rounds, default=0)
+
+    @property
+    def budget(self) -> Budget:
+        """What the owner granted."""
+        return self._gate.budget
+
+    @property
+    def grants(self) -> tuple[BudgetLine, ...]:
+        """Every budget that was ever granted, in order."""
+        return self._chain.grants
+
+    def grant(self, budget: Budget, public_units: int | None = None) -> BudgetLine:
+        """Record, for the owner, what may be spent from now on; a run never calls this.
+
+        A deployed ledger gets its key with the first grant.
+
+        Args:
+            budget: What may be spent in all, over everything that was ever released.
+            public_units: The public number of units; None keeps what was declared before.
+
+        Raises:
+            FednerError: If what was released protects another unit than the budget's.
+        """
+        self._require_open()
+        gate = BudgetGate(budget, [line.event for line in self._chain.releases])
+        digest = self._chain.key_digest
+        if not (digest or self._chain.opening.is_simulation):
+            digest = make_key(self._folder)
+        line = BudgetLine(
+            budget,
+            _now(),
+            who=os_user(),
+            old=self._chain.budget,
+            public_units=self._chain.public_units if public_units is None else public_units,
+            key_digest=digest,
+        )
+        self._append(line)
+        self._gate = gate
+        return line
 
     def stored(self, run: str, round_number: int, broadcast_digest: str) -> Release | None:
         """Return the answer recorded for this run, round and broadcast, if there is one.
@@ -415,6 +468,35 @@ def read_spent(
             raise FednerError(f"The ledger in {folder} has no budget yet.", "Name the delta.")
         delta = chain.budget.delta
     return _spent(chain, run, delta)
+
+
+def not_opened(folder: Path) -> FednerError:
+    """Return the refusal of a folder in which no owner opened a ledger."""
+    return FednerError(
+        f"There is no privacy ledger in {folder}: nobody granted a budget.",
+        f"Let the owner of the data open one: fedner privacy open {folder} --epsilon E --delta D "
+        "--unit UNIT --public-size N",
+    )
+
+
+def _other_budget(folder: Path, granted: Budget, asked: Budget) -> FednerError:
+    command = f"fedner privacy budget {folder} --epsilon {asked.epsilon:g} --delta {asked.delta:g}"
+    hint = f"Only its owner changes that: {command}"
+    if (granted.unit, granted.adjacency) != (asked.unit, asked.adjacency):
+        hint = "Keep another ledger, with a budget of its own, for another unit."
+    return FednerError(
+        f"The ledger {folder} grants {described(granted)}; found {described(asked)}.", hint
+    )
+
+
+def os_user() -> str:
+    """Return the user of the operating system, whatever the environment says."""
+    try:
+        import pwd
+
+        return pwd.getpwuid(os.geteuid()).pw_name
+    except (ImportError, KeyError):
+        return f"user {os.geteuid()}" if hasattr(os, "geteuid") else "unknown"
 
 
 def check_mark(platform: str, last_seen: LedgerMark | None, new: LedgerMark) -> None:

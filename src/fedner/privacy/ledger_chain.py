@@ -62,10 +62,24 @@ class OpeningLine:
 
 @dataclass(frozen=True, slots=True)
 class BudgetLine:
-    """From here on this budget holds."""
+    """From here on this budget holds: the owner of the ledger granted it.
+
+    Attributes:
+        budget: What may be spent in all.
+        time: When it was granted.
+        who: The user of the operating system who granted it; empty in ledgers of earlier versions,
+            where the file of a run could set it.
+        old: The budget that held before.
+        public_units: The public number of units that the owner declares, if any.
+        key_digest: The digest of the platform's key; empty where there is none yet.
+    """
 
     budget: Budget
     time: str
+    who: str = ""
+    old: Budget | None = None
+    public_units: int | None = None
+    key_digest: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,6 +173,7 @@ class Chain:
         digests: The digest of every line.
         budget: The budget that holds, if one was set.
         releases: The releases, answered or not, in the order of their charges.
+        grants: Every budget that was ever granted, in order.
     """
 
     opening: OpeningLine
@@ -166,6 +181,17 @@ class Chain:
     digests: tuple[str, ...]
     budget: Budget | None = None
     releases: tuple[ReleaseEntry, ...] = ()
+    grants: tuple[BudgetLine, ...] = ()
+
+    @property
+    def key_digest(self) -> str:
+        """The digest of the platform's key; empty where there is none."""
+        return self.grants[-1].key_digest if self.grants else ""
+
+    @property
+    def public_units(self) -> int | None:
+        """The public number of units that the owner declares, if any."""
+        return self.grants[-1].public_units if self.grants else None
 
 
 def opened(time: str, *, is_simulation: bool) -> tuple[Chain, bytes]:
@@ -246,7 +272,7 @@ def _extended(chain: Chain, line: BudgetLine | ChargeLine | AnswerLine, digest: 
     longer = replace(chain, mark=mark, digests=(*chain.digests, digest))
     match line:
         case BudgetLine():
-            return replace(longer, budget=line.budget)
+            return replace(longer, budget=line.budget, grants=(*chain.grants, line))
         case ChargeLine():
             entry = ReleaseEntry(mark.counter, line)
             return replace(longer, releases=(*chain.releases, entry))
@@ -349,7 +375,9 @@ def _decode(record: Mapping[str, Any], number: int, name: Path) -> Line | _Both:
         if kind == "opening" and values.get("version") == _VERSION:
             return OpeningLine(**values)
         if kind == "budget":
-            return BudgetLine(Budget(**values.pop("budget")), **values)
+            old = values.pop("old", None)
+            old = None if old is None else Budget(**old)
+            return BudgetLine(Budget(**values.pop("budget")), old=old, **values)
         if kind == "charge":
             return ChargeLine(event=from_json(values.pop("event")), **values)
         if kind == "answer":

@@ -21,6 +21,7 @@ from fedner.privacy.accountant import (
     rdp_epsilon,
     require_delta,
 )
+from fedner.privacy.budget import delta_problem, delta_warning
 
 _MAX_POINTS = 40
 
@@ -53,6 +54,7 @@ class PrivacyPlan:
         sampling_probability: Batch over examples of a platform.
         steps: Noised steps of a platform.
         curve: Epsilon by epoch, up to the last one.
+        warnings: What should be thought about before the run.
     """
 
     noise: float
@@ -69,6 +71,7 @@ class PrivacyPlan:
     sampling_probability: float
     steps: int
     curve: tuple[CurvePoint, ...]
+    warnings: tuple[str, ...] = ()
 
     def to_json(self) -> dict[str, Any]:
         """Return the plan as plain JSON values."""
@@ -91,11 +94,13 @@ def plan(
     Exactly one of `noise` and `target_epsilon` is given.
 
     Raises:
-        FednerError: If a number makes no sense, naming each one that does not.
+        FednerError: If a number makes no sense, naming each one that does not, or if delta is
+            more than one over the units of a platform.
     """
     require_delta(delta)
     _require(examples, batch, epochs, platforms, noise, target_epsilon)
     share = examples // platforms
+    warning = _checked_delta(delta, share)
     probability = min(1.0, batch / share)
     steps_per_epoch = math.ceil(share / batch)
     steps = steps_per_epoch * epochs
@@ -130,7 +135,16 @@ def plan(
         sampling_probability=probability,
         steps=steps,
         curve=curve,
+        warnings=() if warning is None else (warning,),
     )
+
+
+def _checked_delta(delta: float, units: int) -> str | None:
+    """Refuse a delta that promises nothing to so many units; return what is still to be said."""
+    problem = delta_problem(delta, units)
+    if problem is not None:
+        raise FednerError(f"Refused: {problem}.", f"Take a delta of at most {0.1 / units:.2g}.")
+    return delta_warning(delta, units)
 
 
 def _curve(

@@ -5,11 +5,11 @@ what the accountant assumes). The number drawn is private: sums are divided by t
 and an empty draw is a step like any other, whose release is noise alone.
 """
 
-import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
+from fedner.corpus.assignment import identity_of, keyed_number
 from fedner.corpus.groups import Group, groups_of
 from fedner.corpus.sentence import Sentence
 from fedner.errors import FednerError
@@ -127,15 +127,16 @@ def draw_sentences(
     for number, unit in enumerate(drawn):
         members = units.members[unit]
         if max_sentences is not None and len(members) > max_sentences:
-            # Each unit has its own stream, named by its place in the data.
+            # Each unit has its own stream, fresh entropy in deployment. In a simulation its name is
+            # the unit's place, which another unit may move: a simulation protects nobody.
             members = _some(members, max_sentences, source.at("unit", unit))
         sentences.extend(members)
         units_b.extend([number] * len(members))
     return Draw(tuple(sentences), tuple(units_b), len(drawn))
 
 
-def slice_of(unit_key: str, num_slices: int, slicing: str) -> int:
-    """Return the slice of a unit, from its own key alone.
+def slice_of(unit_key: str, num_slices: int, slicing: str, key: bytes = b"") -> int:
+    """Return the slice of a unit, from its own identity and the platform's key alone.
 
     Guarantee:
         Adding or removing other units moves nobody to another slice, so releases on different
@@ -143,14 +144,27 @@ def slice_of(unit_key: str, num_slices: int, slicing: str) -> int:
         there are, do not have this property.
 
     Args:
-        unit_key: What names the unit for good (a patient's or document's id).
+        unit_key: What names the unit for good (`assignment.identity_of`).
         num_slices: How many slices there are.
         slicing: The name of this way of cutting; another name cuts differently.
+        key: The platform's secret; empty in a simulation, where everybody may know the slices.
     """
     if num_slices < 1:
         raise FednerError(f"Found {num_slices} slices; expected at least one.")
-    named = f"{len(slicing)}:{slicing}{unit_key}".encode()
-    return int.from_bytes(hashlib.blake2b(named, digest_size=16).digest(), "big") % num_slices
+    return keyed_number(key, slicing, unit_key) % num_slices
+
+
+def sliced(
+    sentences: Sequence[Sentence], every: Units, num_slices: int, slicing: str, key: bytes = b""
+) -> tuple[Units, ...]:
+    """Return the units of each slice; `slice_of` explains the arguments."""
+    if num_slices == 1:
+        return (every,)
+    parts: list[list[Group]] = [[] for _ in range(num_slices)]
+    for members in every.members:
+        name = identity_of(sentences, members, every.unit)
+        parts[slice_of(name, num_slices, slicing, key)].append(members)
+    return tuple(Units(every.unit, tuple(part)) for part in parts)
 
 
 def _some(members: Group, count: int, source: Source) -> Group:

@@ -151,7 +151,10 @@ def _joined(run: RunFolder, platform: PlatformSettings) -> Federation:
     """Return the run's federation as the new platform sees it: its own data and nobody else's."""
     settings = run.settings()
     alone = settings.model_copy(update={"platforms": (platform,)})
-    federation = assemble(alone, wording=IN_OPTIONS)
+    # Nothing leaves the new platform, so it needs no ledger whose key would split its data.
+    apart = settings.privacy.model_copy(update={"enabled": False})
+    federation = assemble(alone.model_copy(update={"privacy": apart}), wording=IN_OPTIONS)
+    federation = replace(federation, settings=alone)
     if not shares_tags(settings):
         return federation
     held = run.read(FACTS)["platforms"].values()

@@ -6,7 +6,7 @@ from typing import Literal
 from fedner.corpus.sentence import Entity, Sentence
 from fedner.inference.predict import Predictor
 from fedner.runs.folder import RunFolder, tagger_folder
-from fedner.runs.platform_data import load_platform
+from fedner.runs.platform_data import load_platform_of
 
 Kind = Literal["false positive", "false negative", "wrong type", "wrong border"]
 
@@ -40,7 +40,7 @@ def find_mistakes(run: RunFolder, platform: str, method: str = "federated") -> l
         FednerError: There is no such platform, its tagger is not finished or its data are gone.
     """
     settings = run.settings()
-    data = load_platform(settings.platform(platform), settings.seed)
+    data = load_platform_of(settings, platform)
     predictor = Predictor.load(tagger_folder(run.path, platform, method))
     found = predictor.predict_sentences(data.test_sentences)
     mistakes = []

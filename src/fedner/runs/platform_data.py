@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+from fedner.corpus.assignment import is_numbered, keyed_sample, keyed_split
 from fedner.corpus.document import Corpus
 from fedner.corpus.groups import Unit
 from fedner.corpus.patients import PatientSource
@@ -20,6 +21,7 @@ from fedner.corpus.splits import on_both, subsample
 from fedner.corpus.splits import split as split_sentences
 from fedner.corpus.synthetic import generate
 from fedner.errors import FednerError
+from fedner.privacy.ledger_owner import unit_key
 from fedner.runs.annotated_types import (
     IN_FILE,
     AnnotatedTypes,
@@ -122,13 +124,12 @@ def load_platforms(settings: Settings, wording: Wording = IN_FILE) -> dict[str, 
         SettingsError: Data that do not fit their settings; the problems of all platforms at once.
     """
     # A command with options is one platform's own: nobody else sees whether it begins.
-    is_deployed = settings.privacy.enabled and not settings.privacy.simulation
-    may_refuse = wording.is_options or not is_deployed
+    may_refuse = wording.is_options or not settings.is_deployed
     loaded: dict[str, PlatformData] = {}
     problems = []
     for number, platform in enumerate(settings.platforms):
         try:
-            data = load_platform(platform, settings.seed)
+            data = load_platform_of(settings, platform.name)
         except FednerError as error:
             key = f"platforms[{number}] ({platform.name})"
             hint = error.hint if wording.is_options else in_file_words(error.hint)
@@ -162,12 +163,43 @@ def _placed(problem: SettingProblem, number: int, name: str, wording: Wording) -
     return replace(problem, key=f"platforms[{number}].{problem.key} ({name})")
 
 
-def load_platform(settings: PlatformSettings, seed: int) -> PlatformData:
+def load_platform_of(settings: Settings, name: str) -> PlatformData:
+    """Read and split the data of one platform of a run.
+
+    Raises:
+        FednerError: The data cannot be read, do not fit, or the key of the ledger is gone.
+    """
+    platform = settings.platform(name)
+    if not settings.is_deployed:
+        return load_platform(platform, settings.seed)
+    key = unit_key(ledger_of(platform))
+    if platform.split.by == "document" and settings.privacy.unit == "sentence":
+        return _with_named_documents(load_platform(platform, settings.seed, key))
+    return load_platform(platform, settings.seed, key)
+
+
+def ledger_of(settings: PlatformSettings) -> Path:
+    """Return the folder of a deployed platform's ledger.
+
+    Raises:
+        FednerError: The settings name none.
+    """
+    if settings.ledger is None:
+        raise FednerError(
+            f"platform {settings.name} has no ledger, and the run is deployed",
+            "Let its owner open one with `fedner privacy open`, and name its folder: ledger.",
+        )
+    return Path(settings.ledger)
+
+
+def load_platform(settings: PlatformSettings, seed: int, key: bytes | None = None) -> PlatformData:
     """Read and split the data of one platform.
 
     Args:
         settings: Where the data are and how they are read.
         seed: Of the split, where the settings name none.
+        key: The key of a deployed platform's ledger: it splits instead of the seed, so that one
+            unit more or less moves no other.
 
     Raises:
         FednerError: The data cannot be read, or do not fit the settings.
@@ -180,7 +212,7 @@ def load_platform(settings: PlatformSettings, seed: int) -> PlatformData:
         whole = _read(settings, Path(settings.data))
     if settings.part is not None:
         whole = _one_of_equal_parts(whole, settings.part, settings.split.by, seed)
-    return _with_leakage(_with_less(_parted(settings, whole, seed), settings.split, seed))
+    return _with_leakage(_with_less(_parted(settings, whole, seed, key), settings.split, seed, key))
 
 
 def _with_leakage(data: PlatformData) -> PlatformData:
@@ -195,6 +227,22 @@ def _with_leakage(data: PlatformData) -> PlatformData:
     return replace(data, remarks={**data.remarks, **remarks})
 
 
+def _with_named_documents(data: PlatformData) -> PlatformData:
+    """Return the data if no document is known by its place or, without a name, by its words.
+
+    Where sentences are protected and whole documents are split, a sentence less must not move the
+    rest of its document, so its words cannot stand for it.
+    """
+    numbered = sum(is_numbered(sentence.document) for sentence in data.sentences)
+    if numbered:
+        raise FednerError(
+            f"{numbered:,} of {len(data.sentences):,} sentences are in documents without a name; "
+            "split.by is 'document' and privacy.unit 'sentence'",
+            "Split by sentence, protect documents, or give the documents names.",
+        )
+    return data
+
+
 def _one_of_equal_parts(whole: PlatformData, part: str, by: Unit, seed: int) -> PlatformData:
     number, into = map(int, part.split("/"))
     numbered = [replace(each, index=index) for index, each in enumerate(whole.sentences)]
@@ -203,13 +251,19 @@ def _one_of_equal_parts(whole: PlatformData, part: str, by: Unit, seed: int) -> 
     return replace(whole, sentences=tuple(whole.sentences[index] for index in kept))
 
 
-def _parted(settings: PlatformSettings, whole: PlatformData, seed: int) -> PlatformData:
+def _parted(
+    settings: PlatformSettings, whole: PlatformData, seed: int, key: bytes | None
+) -> PlatformData:
     if settings.split.test_data is not None:
         test_file = _read(settings, Path(settings.split.test_data))
         return _checked_rows(_with_own_test(whole, test_file), settings)
     test = DEFAULT_TEST if settings.split.test is None else settings.split.test
     numbered = [replace(each, index=number) for number, each in enumerate(whole.sentences)]
-    parts = split_sentences(numbered, by=settings.split.by, test=test, seed=seed)
+    by = settings.split.by
+    if key is None:
+        parts = split_sentences(numbered, by=by, test=test, seed=seed)
+    else:
+        parts = keyed_split(numbered, by=by, test=test, key=key)
     return replace(
         whole,
         train=tuple(sentence.index for sentence in parts.train),
@@ -311,12 +365,17 @@ def _labels(
     return tuple(sorted(occurring))
 
 
-def _with_less(data: PlatformData, split: SplitSettings, seed: int) -> PlatformData:
+def _with_less(
+    data: PlatformData, split: SplitSettings, seed: int, key: bytes | None
+) -> PlatformData:
     """Return the data with the share of the training part that is kept, a nested sample."""
     if split.keep == 1.0:
         return data
     numbered = [replace(data.sentences[index], index=index) for index in data.train]
-    kept = subsample(numbered, split.keep, split.by, seed)
+    if key is None:
+        kept = subsample(numbered, split.keep, split.by, seed)
+    else:
+        kept = keyed_sample(numbered, split.keep, split.by, key)
     return replace(data, train=tuple(sentence.index for sentence in kept))
 
 

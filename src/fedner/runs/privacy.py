@@ -24,7 +24,9 @@ from fedner.models.tagger import Tagger
 from fedner.privacy.accountant import Steps, noise_for
 from fedner.privacy.budget import Budget
 from fedner.privacy.entropy import SeededSimulation, Source, SystemEntropy
+from fedner.privacy.events import GaussianRelease
 from fedner.privacy.ledger import Ledger
+from fedner.privacy.ledger_owner import unit_key
 from fedner.privacy.sampling import Units, units_of
 from fedner.runs.assembly import (
     Federation,
@@ -37,6 +39,8 @@ from fedner.runs.assembly import (
 from fedner.runs.checks import algorithm_of, parameters_of
 from fedner.runs.finishing import MOST_SENTENCES
 from fedner.runs.folder import LEDGER_NAME, RunFolder
+from fedner.runs.platform_data import ledger_of
+from fedner.runs.privacy_checks import delta_problems
 from fedner.seeds import derive
 from fedner.settings import SettingProblem, Settings, SettingsError
 from fedner.training import TrainingSettings, train
@@ -61,13 +65,17 @@ def protect(federation: Federation) -> Protection | None:
     """Return how the run is protected, with the noise that its target takes; None if it is not.
 
     Raises:
-        SettingsError: Sentences that do not say to which document or patient they belong.
+        SettingsError: Sentences that do not say to which document or patient they belong, or a
+            delta that promises nothing for the size of a platform.
         FednerError: No noise reaches the target, or the accountant is not installed.
     """
     held = federation.settings.privacy
     if not held.enabled:
         return None
     _require_units(federation)
+    worthless = delta_problems(federation.settings, federation.public_sizes)
+    if worthless:
+        raise SettingsError("the platforms' data", worthless)
     drafts = {name: _unnoised(federation, name) for name in federation.names}
     noises = {name: _noise(federation, name, draft) for name, draft in drafts.items()}
     if held.where == "central":
@@ -159,11 +167,36 @@ def _noise(federation: Federation, name: str, draft: PlatformPrivacy) -> float:
 
 def _score_steps(federation: Federation, draft: PlatformPrivacy) -> Steps:
     """Return the releases of scores over the whole run, as the accountant counts them."""
-    held, event = federation.settings.privacy.scores, draft.score_event()
-    if held is None or event is None:
+    event = draft.score_event()
+    if event is None:
         return {}
-    num_releases = -(-num_rounds(federation) // held.every)
+    num_releases = _score_releases(federation)
     return {(event.effective_multiplier, event.sampling_probability): num_releases}
+
+
+def _score_releases(federation: Federation) -> int:
+    """Return how often scores leave a platform over the whole run."""
+    held = federation.settings.privacy.scores
+    return 0 if held is None else -(-num_rounds(federation) // held.every)
+
+
+def planned_releases(
+    federation: Federation, name: str, privacy: PlatformPrivacy
+) -> list[GaussianRelease]:
+    """Return all that a platform may release over the whole run, at most."""
+    batch, steps = _batch(federation, name), steps_per_round(federation, privacy)
+    left, each = num_rounds(federation), federation.settings.training.rounds_per_slice
+    releases = []
+    for turn in range(privacy.num_slices):
+        is_last = turn == privacy.num_slices - 1
+        rounds = left if is_last else min(each, left)
+        left -= rounds
+        if rounds:
+            releases.append(replace(privacy.event(batch, 1, turn), steps=rounds * steps))
+    event = privacy.score_event()
+    if event is not None:
+        releases.append(replace(event, steps=_score_releases(federation)))
+    return releases
 
 
 def _batch(federation: Federation, name: str) -> int:
@@ -213,7 +246,9 @@ def steps_per_round(federation: Federation, privacy: PlatformPrivacy) -> int:
 def ledger_folder(settings: Settings, folder: Path, name: str) -> Path | None:
     """Return where a platform's ledger stands; None where a simulation keeps none."""
     held = settings.privacy
-    if not held.enabled or (held.simulation and held.budget is None):
+    if settings.is_deployed:
+        return ledger_of(settings.platform(name))
+    if not held.enabled or held.budget is None:
         return None
     own = settings.platform(name).ledger
     return folder / LEDGERS / name if own is None else Path(own)
@@ -233,8 +268,8 @@ def ledger_name(folder: RunFolder, settings: Settings) -> str:
     return str(folder.read(LEDGER_NAME)["name"])
 
 
-def budget_of(settings: Settings, privacy: PlatformPrivacy) -> Budget:
-    """Return what a platform may ever spend."""
+def simulated_budget(settings: Settings, privacy: PlatformPrivacy) -> Budget:
+    """Return the budget of a simulation's own ledgers; that of a deployed one is its owner's."""
     held = settings.privacy
     event = privacy.event(1, 1)
     epsilon = held.budget or held.epsilon
@@ -264,16 +299,17 @@ def build_protected(
     """
     if protection is None:
         return build_platform(federation, name, plan=plan)
-    privacy = protection.platforms[name]
+    privacy, settings = protection.platforms[name], federation.settings
     unit = privacy.unit
+    where = ledger_folder(settings, folder, name)
+    ledger, key = None, b""
+    if where is not None and privacy.source.is_simulation:
+        ledger = Ledger.open(where, simulated_budget(settings, privacy), is_simulation=True)
+    elif where is not None:
+        ledger, key = Ledger.open(where), unit_key(where)
     pools: tuple[Units, ...] = ()
     if unit != "platform":
-        pools = sliced_units(federation.data[name].train_sentences, unit, privacy)
-    where = ledger_folder(federation.settings, folder, name)
-    ledger = None
-    if where is not None:
-        budget = budget_of(federation.settings, privacy)
-        ledger = Ledger.open(where, budget, is_simulation=privacy.source.is_simulation)
+        pools = sliced_units(federation.data[name].train_sentences, unit, privacy, key)
     tested = None
     if privacy.scores is not None and unit != "platform":
         tested = units_of(federation.data[name].test_sentences, unit)

@@ -1,13 +1,16 @@
 """What cannot be meant in a [privacy] table: every combination that would prove nothing."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 
 from fedner.federated.algorithms import Algorithm, FednerSettings
 from fedner.federated.private_steps import WHY_NOT_CLEAR
 from fedner.models.partition import shares_tags
 from fedner.models.zoo import RECIPES
-from fedner.settings import SettingProblem, Settings
+from fedner.privacy.budget import delta_problem, delta_warning
+from fedner.settings import PlatformSettings, SettingProblem, Settings
 
+# Formats whose tags mean what most of the first lines say, unless the file names the scheme.
+_DETECTED_SCHEMES = ("columns", "hf-tokens")
 _FROM_FINE_TO_COARSE = ("sentence", "document", "patient")
 
 
@@ -23,6 +26,7 @@ def privacy_problems(
     """
     yield from _encoder_problems(settings)
     yield from _part_problems(settings)
+    yield from _delta_problems(settings)
     yield from _score_problems(settings)
     yield from _unit_problems(settings)
     if algorithm is not None:
@@ -156,12 +160,55 @@ def _algorithm_problems(
             )  # fmt: skip
 
 
+def _delta_problems(settings: Settings) -> Iterator[SettingProblem]:
+    """Yield a delta that promises nothing for a size that the file declares."""
+    declared = {each.name: each.public_size for each in settings.platforms if each.public_size}
+    yield from delta_problems(settings, declared)
+
+
+def delta_problems(settings: Settings, sizes: Mapping[str, int]) -> list[SettingProblem]:
+    """Return the platforms whose public size makes the delta of the run worthless.
+
+    Args:
+        settings: Settings with privacy.
+        sizes: The public size of each platform, in units.
+    """
+    delta = settings.privacy.delta
+    found = ((name, size, delta_problem(delta, size)) for name, size in _counted(settings, sizes))
+    return [
+        SettingProblem(
+            f"privacy.delta for {name}",
+            problem,
+            f"at most {0.1 / size:.2g}",
+            "Take a delta of at most a tenth of one over the public size.",
+        )
+        for name, size, problem in found
+        if problem is not None
+    ]
+
+
+def delta_warnings(settings: Settings, sizes: Mapping[str, int]) -> list[str]:
+    """Return of which platforms the delta is allowed and still large."""
+    if not settings.privacy.enabled:
+        return []
+    delta = settings.privacy.delta
+    found = ((name, delta_warning(delta, size)) for name, size in _counted(settings, sizes))
+    return [f"Platform {name}: {warning}." for name, warning in found if warning is not None]
+
+
+def _counted(settings: Settings, sizes: Mapping[str, int]) -> Iterable[tuple[str, int]]:
+    """Return how many units a platform's delta is about: the platforms, where they are the unit."""
+    if settings.privacy.unit == "platform":
+        return [("all platforms", len(settings.platforms))]
+    return sizes.items()
+
+
 def _deployment_problems(settings: Settings) -> Iterator[SettingProblem]:
     privacy, training = settings.privacy, settings.training
-    if privacy.budget is None and privacy.epsilon is None:
+    if privacy.budget is not None:
         yield SettingProblem(
-            "privacy.budget", "nothing", "the epsilon that a platform may ever spend",
-            "Add it; or set privacy.simulation for an experiment that protects nobody.",
+            "privacy.budget", f"{privacy.budget:g}", "no such key in a deployed run",
+            "The budget belongs to the platform: its owner grants it with `fedner privacy open`.",
         )  # fmt: skip
     if privacy.noise == 0:
         yield SettingProblem("privacy.noise", "0", "above 0", "Without noise nobody is protected.")
@@ -175,21 +222,87 @@ def _deployment_problems(settings: Settings) -> Iterator[SettingProblem]:
             "training.controls", str(list(training.controls)), "no controls",
             "They train without noise; compare in a simulation.",
         )  # fmt: skip
-    counted = "sentence" if privacy.unit == "platform" else privacy.unit
+    yield from _tuning_problems(settings)
+    shared: dict[str, str] = {}
     for number, platform in enumerate(settings.platforms):
-        if platform.public_size is None:
+        yield from _deployed_platform_problems(settings, platform, f"platforms[{number}]")
+        if platform.ledger is not None and platform.ledger in shared:
             yield SettingProblem(
-                f"platforms[{number}].public_size", "nothing", f"a rounded number of {counted}s",
-                "The true number tells whether somebody is in the data.",
+                f"platforms[{number}].ledger", f"that of {shared[platform.ledger]}",
+                "a ledger of its own", "Each platform answers for its own units.",
             )  # fmt: skip
-        if platform.labels is None and platform.synthetic is None:
+        shared.setdefault(platform.ledger or "", platform.name)
+
+
+def _tuning_problems(settings: Settings) -> Iterator[SettingProblem]:
+    """Yield settings of which nobody says how they were chosen."""
+    tuned_on, uncharged = settings.privacy.tuned_on, settings.privacy.uncharged
+    if tuned_on is None:
+        yield SettingProblem(
+            "privacy.tuned_on", "no such key", "nothing, public, charged or protected",
+            "Say by which data the settings of this file were chosen. Choosing them by scores on "
+            "the protected data tells about those: charged if each trial stands in the platforms' "
+            "ledgers, protected if not.",
+        )  # fmt: skip
+    if tuned_on == "protected" and not uncharged:
+        yield SettingProblem(
+            "privacy.uncharged", "nothing, with tuned_on 'protected'",
+            "what was chosen on the protected data, and how",
+            "Epsilon does not cover it, so report and model card say it.",
+        )  # fmt: skip
+
+
+def _deployed_platform_problems(
+    settings: Settings, platform: PlatformSettings, key: str
+) -> Iterator[SettingProblem]:
+    unit = settings.privacy.unit
+    counted = "sentence" if unit == "platform" else unit
+    if platform.ledger is None:
+        yield SettingProblem(
+            f"{key}.ledger", "nothing", "the folder of a ledger that the platform's owner opened",
+            f"fedner privacy open FOLDER --epsilon E --delta {settings.privacy.delta:g} "
+            f"--unit {unit} --public-size {platform.public_size or 'N'}",
+        )  # fmt: skip
+    if platform.public_size is None:
+        yield SettingProblem(
+            f"{key}.public_size", "nothing", f"a rounded number of {counted}s",
+            "The true number tells whether somebody is in the data.",
+        )  # fmt: skip
+    if platform.part is not None:
+        yield SettingProblem(
+            f"{key}.part", repr(platform.part), "no such key",
+            "Platforms that are parts of one corpus are for simulations.",
+        )  # fmt: skip
+    if platform.synthetic is None:
+        yield from _deployed_data_problems(platform, key)
+        if platform.format == "ade" and unit in ("document", "patient"):
             yield SettingProblem(
-                f"platforms[{number}].labels", "nothing", "the types that it annotates",
-                "Read off the texts, they would tell whether somebody has a rare one, and the "
-                "size of the model would depend on it.",
+                f"{key}.format", f"'ade' with privacy.unit {unit!r}", "unit 'sentence', or jsonl",
+                "This reader leaves out sentences that an earlier document has, so that one "
+                "document more changes others: convert the corpus once with `fedner data convert`.",
             )  # fmt: skip
-        if platform.part is not None:
-            yield SettingProblem(
-                f"platforms[{number}].part", repr(platform.part), "no such key",
-                "Platforms that are parts of one corpus are for simulations.",
-            )  # fmt: skip
+
+
+def _deployed_data_problems(platform: PlatformSettings, key: str) -> Iterator[SettingProblem]:
+    """Yield what would be read off the data, so that one unit could change all others."""
+    if platform.labels is None:
+        yield SettingProblem(
+            f"{key}.labels", "nothing", "the types that it annotates",
+            "Read off the texts, they would tell whether somebody has a rare one, and the "
+            "size of the model would depend on it.",
+        )  # fmt: skip
+    if platform.format == "auto":
+        yield SettingProblem(
+            f"{key}.format", "'auto'", "the name of the format",
+            "Recognised by content, it could change with one unit; `fedner data inspect` names it.",
+        )  # fmt: skip
+    if platform.format in _DETECTED_SCHEMES and platform.scheme is None:
+        yield SettingProblem(
+            f"{key}.scheme", "nothing", "the scheme of the tags, such as BIO",
+            "Read off the tags, it could change with one unit, and with it everybody's entities.",
+        )  # fmt: skip
+    if platform.split.seed is not None:
+        yield SettingProblem(
+            f"{key}.split.seed", str(platform.split.seed), "no such key in a deployed run",
+            "The key of the platform's ledger draws the split.",
+        )  # fmt: skip

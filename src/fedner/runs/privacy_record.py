@@ -11,10 +11,12 @@ from fedner.errors import FednerError
 from fedner.privacy.accountant import Spend, epsilon
 from fedner.privacy.events import GaussianRelease, from_json
 from fedner.privacy.ledger import read_spent
+from fedner.privacy.ledger_chain import BudgetLine
 from fedner.privacy.ledger_files import LINES, default_witness, read_checked
 from fedner.privacy.scores import NOISED
-from fedner.runs.folder import LEDGER_NAME, RunFolder
+from fedner.runs.folder import FACTS, LEDGER_NAME, RunFolder
 from fedner.runs.privacy import ledger_folder, ledger_name
+from fedner.runs.privacy_checks import delta_warnings
 from fedner.runs.trust import trust_note
 from fedner.settings import Settings
 
@@ -35,6 +37,24 @@ SPLIT_NOTE = (
     "The split into training and test part is taken as given: neighbours differ in one unit of a "
     "part, and the rest of it stays."
 )
+KEYED_NOTE = (
+    "Training and test part, kept share and slices go by a hash of the unit under a key that only "
+    "the platform has: one unit more or less moves no other. A test part in a file of its own is "
+    "taken as given."
+)
+TUNED_ON = {
+    "nothing": "The settings were taken as they are: no scores decided about them.",
+    "public": "The settings were chosen on public or synthetic data, not on the protected ones.",
+    "charged": (
+        "The settings were chosen on the protected data, by runs that stand in the same ledgers: "
+        "epsilon over all runs covers them."
+    ),
+    "protected": (
+        "The settings were chosen on the protected data, which epsilon does not cover; what was "
+        "done is declared below."
+    ),
+    None: "Nobody said by which data the settings were chosen.",
+}
 WHOLE_NOTE = (
     "Protected is what left each platform. Its private part was trained without noise: whoever is "
     "given a platform's finished tagger is given something that epsilon does not cover."
@@ -69,8 +89,9 @@ def run_spent(folder: RunFolder) -> dict[str, Any] | None:
         "target_epsilon": settings.privacy.epsilon,
         "budget": settings.privacy.budget,
         "private_part": settings.privacy.private_part,
+        "tuned_on": settings.privacy.tuned_on,
         "uncharged": list(settings.privacy.uncharged),
-        "notes": _notes(settings),
+        "notes": [*_notes(settings), *_size_notes(folder, settings)],
         "platforms": platforms,
     }
 
@@ -85,12 +106,13 @@ def _platform_spent(
         chain = read_checked(where, default_witness(where))
         own = [line.event for line in chain.releases if line.run == run]
         events = [event for event in own if isinstance(event, GaussianRelease)]
+        granted = None if chain.budget is None else chain.budget.epsilon
         in_all: float | None = _finite(
             read_spent(where, delta=delta).by(settings.privacy.accountant)
         )
     else:
         events = _recorded(rounds, name)
-        in_all = None
+        in_all = granted = None
     spend = epsilon(merged(events), delta)
     scores = [event for event in events if event.purpose == "statistics"]
     steps = [event for event in events if event.purpose != "statistics"]
@@ -101,6 +123,7 @@ def _platform_spent(
         "score_noise": sorted({event.noise_multiplier for event in scores}),
         "score_clip": sorted({event.clip for event in scores}),
         "in_all": in_all,
+        "granted": granted,
         "ledger": None if where is None else str(where),
         "noise": sorted({event.noise_multiplier for event in steps}),
         "clip": sorted({event.clip for event in steps}),
@@ -144,9 +167,21 @@ def folder_spent(path: Path) -> dict[str, Any]:
         "ledger": str(path),
         "simulation": chain.opening.is_simulation,
         "budget": asdict(chain.budget),
+        "public_size": chain.public_units,
+        "grants": [_grant(line) for line in chain.grants],
         "releases": len(chain.releases),
         "all": _stated(read_spent(path)),
         "runs": {run: _stated(read_spent(path, run)) for run in runs},
+    }
+
+
+def _grant(line: BudgetLine) -> dict[str, Any]:
+    return {
+        "time": line.time,
+        "who": line.who,
+        "epsilon": line.budget.epsilon,
+        "delta": line.budget.delta,
+        "public_size": line.public_units,
     }
 
 
@@ -168,6 +203,13 @@ def _finite(value: float) -> float | None:
     return value if math.isfinite(value) else None
 
 
+def _size_notes(folder: RunFolder, settings: Settings) -> list[str]:
+    """Return the warnings that hang on the platforms' public sizes, once those are known."""
+    if not (folder.path / FACTS).is_file():
+        return []
+    return delta_warnings(settings, folder.read(FACTS)["public_sizes"])
+
+
 def _notes(settings: Settings) -> list[str]:
     held = settings.privacy
     notes = [SIMULATION_NOTE] if held.simulation else []
@@ -177,7 +219,8 @@ def _notes(settings: Settings) -> list[str]:
     if held.unit == "platform":
         notes.append(WHOLE_NOTE)
     else:
-        notes.append(SPLIT_NOTE)
+        notes.append(KEYED_NOTE if settings.is_deployed else SPLIT_NOTE)
+    notes.append(TUNED_ON[held.tuned_on])
     if settings.embeddings.trained:
         notes.append(
             "The word table is trained: every one of its rows gets noise in every step, also those "

@@ -52,6 +52,7 @@ from fedner.runs.folder import (
     check_folder,
     discard_empty,
 )
+from fedner.runs.ledgers import require_ledgers, require_room
 from fedner.runs.outcome import ALONE, METHODS, POOLED, Outcome, outcome_of, summary, write_counts
 from fedner.runs.privacy import (
     Protection,
@@ -60,6 +61,7 @@ from fedner.runs.privacy import (
     protect,
     train_frozen,
 )
+from fedner.runs.privacy_checks import delta_warnings
 from fedner.runs.privacy_record import run_spent
 from fedner.runs.report import write_report
 from fedner.runs.taggers import keep_tagger, stored_tagger
@@ -118,6 +120,7 @@ def train_run(
     # Everything that can be wrong is found before the folder exists: a start that fails leaves
     # nothing behind that would ask for --resume.
     check_folder(path, settings, resume=resume)
+    require_ledgers(settings)
     federation = assemble(settings, tell.say)
     protection = protect(federation)
     chosen = algorithm or algorithm_of(settings, num_rounds(federation))
@@ -249,6 +252,9 @@ def _federate(
 ) -> None:
     """Run the federation to its last round and keep every platform's tagger."""
     plan = run_settings(federation, protection, ledger_name(folder, federation.settings))
+    require_room(federation, protection, plan.run)
+    for warning in delta_warnings(federation.settings, federation.public_sizes):
+        tell.say(f"warning: {warning}")
     tell.begin(federation, plan.rounds)
     initial = initial_shared(federation)
     engine = engine_for(federation, algorithm, initial, folder.path, protection)

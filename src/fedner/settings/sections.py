@@ -24,6 +24,7 @@ RECIPES_OWN = "recipe"
 Control = Literal["alone", "pooled"]
 Device = Literal["cpu", "cuda", "auto"]
 Unannotated = Literal["outside", "marginal"]
+TunedOn = Literal["nothing", "public", "charged", "protected"]
 
 # A platform has a folder of its own, named after it.
 PlatformName = Annotated[
@@ -155,11 +156,14 @@ class PrivacySettings(Section):
     """Differential privacy of what leaves each platform.
 
     `noise` is the noise multiplier (0 clips without noise, in a simulation); or `epsilon` is a
-    target, for which the noise is computed.
-    `budget` is the epsilon that a platform may ever spend over all runs; its ledger sees to it.
+    target, for which the noise is computed. Unit and `delta` must be those that the platforms'
+    ledgers grant: a file asks, the owner of a ledger decides. `budget` is that of a simulation's
+    own ledgers; a deployed run has none.
     `training.batch` counts units here, and so does `public_size`. A `simulation` draws sample and
-    noise from a seed: for experiments, it protects nobody. `uncharged` declares uses of protected
-    data that epsilon does not cover, such as tuning on them. `scores` lets noised scores leave.
+    noise from a seed: for experiments, it protects nobody. `tuned_on` says by which data the
+    settings of this file were chosen; a deployed run must say so. `uncharged` declares uses of
+    protected data that epsilon does not cover, such as tuning on them. `scores` lets noised scores
+    leave.
     """
 
     enabled: bool = False
@@ -177,6 +181,7 @@ class PrivacySettings(Section):
     max_sentences: Positive | None = None
     simulation: bool = False
     noise_seed: Annotated[int, Field(ge=0, lt=2**63)] | None = None
+    tuned_on: TunedOn | None = None
     uncharged: tuple[str, ...] = ()
     scores: NoisedScoreSettings | None = None
 
@@ -243,7 +248,8 @@ class EngineSettings(Section):
 class SplitSettings(Section):
     """Which part is tested on: a share drawn with a seed, or a file of its own.
 
-    `keep` trains on a part of the training data only: for studies of how much data it takes.
+    `keep` trains on a part of the training data only: for studies of how much data it takes. In a
+    deployed run under differential privacy the key of the platform's ledger draws both.
     """
 
     by: Literal["sentence", "document", "patient"] = "sentence"
@@ -287,8 +293,8 @@ class PlatformSettings(Section):
     seed: one corpus among platforms that do not exist, for simulations; an own test file stays
     whole. `encoding` is that of text files, UTF-8 by default; `patients` says whose text each
     document is where the format does not. `public_size` is what weights and batch sizes come from.
-    `ledger` is the folder of the platform's privacy ledger, best one for all runs; without it, it
-    is in the run folder.
+    `ledger` is the folder of the platform's privacy ledger, one for all runs, which its owner
+    opened (`fedner privacy open`); a simulation makes its own in the run folder.
     """
 
     name: PlatformName
@@ -353,6 +359,11 @@ class Settings(Section):
         if not value:
             raise PydanticCustomError("platforms", "at least one platform")
         return value
+
+    @property
+    def is_deployed(self) -> bool:
+        """Whether the run protects real units: differential privacy that is no simulation."""
+        return self.privacy.enabled and not self.privacy.simulation
 
     @property
     def is_synthetic(self) -> bool:

@@ -296,7 +296,7 @@ def privacy(spent: Mapping[str, Any] | None) -> str:
     word = "**Simulation of differential privacy.**" if spent["simulation"] else ""
     declared = bullets(escaped(each) for each in spent["uncharged"])
     lead = "Declared uses of protected data that epsilon does not cover:"
-    told = "No use of protected data beyond these steps was declared, tuning included."
+    told = "No use of protected data beyond these steps was declared."
     return section(
         "Privacy spent",
         word,

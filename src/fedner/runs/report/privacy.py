@@ -50,7 +50,7 @@ def privacy_section(spent: Mapping[str, Any] | None) -> str:
     uncharged = (
         f"<p>Declared uses of protected data that epsilon does not cover:</p><ul>{declared}</ul>"
         if declared
-        else "<p>No use of protected data beyond these steps was declared, tuning included.</p>"
+        else "<p>No use of protected data beyond these steps was declared.</p>"
     )
     return f"<h2>{word}</h2>{notes}{html_table(columns, rows)}{uncharged}"
 

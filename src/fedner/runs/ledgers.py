@@ -1,0 +1,140 @@
+"""What a deployed run asks of the platforms' ledgers, against what their owners granted.
+
+Everything is asked before data are touched or noise is drawn, and every problem is told at once,
+with both values and the owner's command. While the run goes on, each ledger counts by itself.
+"""
+
+from collections.abc import Iterable
+from pathlib import Path
+
+from fedner.errors import FednerError
+from fedner.privacy.accountant import epsilon
+from fedner.privacy.budget import Budget, delta_problem
+from fedner.privacy.events import Adjacency, GaussianRelease
+from fedner.privacy.ledger_chain import Chain
+from fedner.privacy.ledger_owner import ledger_chain, require_owned
+from fedner.runs.assembly import Federation
+from fedner.runs.platform_data import ledger_of
+from fedner.runs.privacy import Protection, planned_releases
+from fedner.runs.privacy_record import merged
+from fedner.settings import SettingProblem, Settings, SettingsError
+
+_WHERE = "the platforms' ledgers"
+
+
+def require_ledgers(settings: Settings) -> None:
+    """Raise unless every ledger of a deployed run was opened by its owner for what the run asks.
+
+    Raises:
+        SettingsError: A ledger that nobody opened, or another unit or delta than the file's.
+    """
+    if not settings.is_deployed:
+        return
+    problems: list[SettingProblem] = []
+    for number, platform in enumerate(settings.platforms):
+        key = f"platforms[{number}].ledger ({platform.name})"
+        try:
+            folder = ledger_of(platform)
+            chain = ledger_chain(folder)
+            require_owned(chain, folder)
+        except FednerError as error:
+            expected = "a ledger that the platform's owner opened"
+            problems.append(SettingProblem(key, error.message, expected, error.hint))
+            continue
+        if chain.budget is not None:
+            problems += _differences(settings, chain, chain.budget, key, folder)
+    if problems:
+        raise SettingsError(_WHERE, problems)
+
+
+def _differences(
+    settings: Settings, chain: Chain, granted: Budget, key: str, folder: Path
+) -> Iterable[SettingProblem]:
+    asked = settings.privacy
+    adjacency = adjacency_of(settings)
+    if chain.opening.is_simulation:
+        yield SettingProblem(key, "a ledger of simulations", "one of a deployed platform")
+    if (asked.unit, adjacency) != (granted.unit, granted.adjacency):
+        yield SettingProblem(
+            key,
+            f"privacy.unit {asked.unit!r} ({adjacency})",
+            f"{granted.unit!r} ({granted.adjacency}), which the ledger protects",
+            "Ask for that unit; another one needs a ledger of its own: fedner privacy open.",
+        )
+    if asked.delta != granted.delta:
+        yield SettingProblem(
+            key,
+            f"privacy.delta {asked.delta:g}",
+            f"{granted.delta:g}, which the ledger grants",
+            f"Ask for {granted.delta:g}; only the owner changes it: fedner privacy budget {folder} "
+            f"--delta {asked.delta:g}",
+        )
+    size = chain.public_units
+    problem = None if size is None else delta_problem(asked.delta, size)
+    if problem is not None:
+        yield SettingProblem(key, problem, "a delta of at most a tenth of that")
+    if asked.tuned_on == "charged" and not chain.releases:
+        yield SettingProblem(
+            key,
+            "no release of an earlier run, and privacy.tuned_on is 'charged'",
+            "the runs by which the settings were chosen",
+            "Tuning is charged if its runs stand in this very ledger; otherwise declare it: "
+            "privacy.tuned_on = 'protected'.",
+        )
+
+
+def adjacency_of(settings: Settings) -> Adjacency:
+    """Return which data sets are neighbours under the settings."""
+    held = settings.privacy
+    is_whole_local = held.unit == "platform" and held.where == "local"
+    return "replace_one" if is_whole_local else "add_or_remove_one"
+
+
+def require_room(federation: Federation, protection: Protection | None, run: str) -> None:
+    """Raise unless each ledger has room for all that a deployed run will come to, at most.
+
+    Args:
+        federation: The run.
+        protection: How it is protected; None if it is not.
+        run: The name of the run in ledgers: what it released before it was stopped counts once.
+
+    Raises:
+        SettingsError: A ledger grants less, naming what is needed, spent and granted.
+    """
+    settings = federation.settings
+    if protection is None or not settings.is_deployed:
+        return
+    problems = []
+    for number, platform in enumerate(settings.platforms):
+        folder = ledger_of(platform)
+        chain = ledger_chain(folder)
+        planned = planned_releases(federation, platform.name, protection.platforms[platform.name])
+        found = _shortage(chain, planned, run)
+        if found is not None:
+            key = f"platforms[{number}].ledger ({platform.name})"
+            hint = (
+                "Take more noise or fewer rounds, or let the owner raise the budget: fedner "
+                f"privacy budget {folder} --epsilon E"
+            )
+            problems.append(SettingProblem(key, *found, hint))
+    if problems:
+        raise SettingsError(_WHERE, problems)
+
+
+def _shortage(chain: Chain, planned: Iterable[GaussianRelease], run: str) -> tuple[str, str] | None:
+    """Return what is needed and what is granted, where the latter is less."""
+    granted = chain.budget
+    if granted is None:
+        return None
+    events = (line.event for line in chain.releases if line.run != run)
+    earlier = merged(event for event in events if isinstance(event, GaussianRelease))
+    own = merged(planned)
+    total = epsilon(merged([*earlier, *own]), granted.delta).by(granted.accountant)
+    if total <= granted.epsilon:
+        return None
+    alone = epsilon(own, granted.delta).by(granted.accountant)
+    spent = epsilon(earlier, granted.delta).by(granted.accountant) if earlier else 0.0
+    return (
+        f"this run needs epsilon {alone:.4g}, and {spent:.4g} is spent: {total:.4g} in all",
+        f"at most {granted.epsilon:g}, which the ledger grants at delta {granted.delta:g}",
+    )
