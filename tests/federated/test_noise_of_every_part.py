@@ -11,7 +11,14 @@ from torch import Tensor
 from fedner.engines.in_process import InProcess
 from fedner.federated.algorithms import FednerSettings, fedner
 from fedner.federated.messages import Broadcast
-from fedner.federated.platform import Contribution, LocalSettings, Platform, platform
+from fedner.federated.platform import (
+    Contribution,
+    Local,
+    LocalSettings,
+    Platform,
+    one_step,
+    platform,
+)
 from fedner.federated.private_steps import PlatformPrivacy, PrivateSteps
 from fedner.federated.run import RunSettings, run
 from fedner.federated.server_noise import ServerNoise
@@ -90,7 +97,7 @@ def noises(source: Source) -> list[Tensor]:
         seen.append(broadcast.shared["shared.a"].clone())
         return algorithm.local(own, broadcast)
 
-    engine = InProcess(lambda _: silent(source), ["a"], local)
+    engine = InProcess(lambda _: silent(source), ["a"], Local(local, one_step))
     noise = ServerNoise(3.0, 0.5, source=source)
     done = run(algorithm, engine, zeros(), RunSettings("dp", 3, 2, {"a": 4}, noise=noise), 7)
     seen.append(done.server.shared["shared.a"])

@@ -290,7 +290,7 @@ class TestTraining:
         expected = torch.autograd.grad(loss, list(weights.values()))
         assert len(norms) == 3
         for name, each in zip(weights, expected, strict=True):
-            assert torch.allclose(total.value[name], each, atol=1e-4), name
+            assert torch.allclose(total.value[name].float(), each, atol=1e-4), name
 
     @pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
     @pytest.mark.parametrize("recipe", [RECIPE, ADAPTED], ids=["whole", "adapted"])
