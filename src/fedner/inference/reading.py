@@ -14,6 +14,7 @@ from fedner.corpus.schemes import decode
 from fedner.corpus.segment import SentencePolicy
 from fedner.corpus.sentence import Entity, Sentence
 
+BYTE_ORDER_MARK = "\ufeff"
 # A chunk has about this many characters, or one document.
 CHUNK_CHARACTERS = 1 << 17
 # Longer sentences are cut, at a punctuation mark if there is one.
@@ -112,7 +113,10 @@ def _chunks(documents: Iterable[Document]) -> Iterator[list[Document]]:
 
 
 def _sentences_of(document: Document) -> tuple[Sentence, ...]:
-    bare = Document(document.id, document.text, (), document.segments)
+    text = document.text
+    if text.startswith(BYTE_ORDER_MARK):  # no word: offsets stay, and the tagger never sees it
+        text = " " + text[1:]
+    bare = Document(document.id, text, (), document.segments)
     policy: SentencePolicy = "rule" if document.segments is None else "as given"
     return prepare([bare], sentences=policy, max_tokens=LONGEST_SENTENCE).sentences
 
