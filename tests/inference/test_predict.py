@@ -159,7 +159,8 @@ def test_the_command_reads_text_and_speaks_json(model: Path, tmp_path: Path) -> 
     assert result.exit_code == 0, result.output
     head, *lines = [json.loads(line) for line in result.stdout.splitlines()]
     assert head["labels"] == list(CORPUS.labels)
-    assert [line["id"] for line in lines] == ["notes.txt:1", "notes.txt:3"]
+    assert [line["id"] for line in lines] == ["notes"]
+    assert lines[0]["text"] == text.read_text()
     piped = CliRunner().invoke(app_of(predict), [str(model), "-"], input="He had a rash.\n")
     assert piped.exit_code == 0
     assert "He had a rash" in piped.stdout.replace("\n", " ")
@@ -173,6 +174,42 @@ def test_an_interrupted_prediction_leaves_no_file(model: Path, tmp_path: Path) -
     assert isinstance(result.exception, FednerError)
     assert "not UTF-8" in result.exception.message
     assert [path.name for path in tmp_path.iterdir()] == ["notes.txt"]
+    result = CliRunner().invoke(app_of(predict), [*options[:-1], "lines"])
+    assert isinstance(result.exception, FednerError)
+    assert "UTF-8" in result.exception.message
+    assert [path.name for path in tmp_path.iterdir()] == ["notes.txt"]
+
+
+def test_out_is_never_overwritten(model: Path, tmp_path: Path) -> None:
+    text, out = tmp_path / "notes.txt", tmp_path / "found.jsonl"
+    text.write_text("He had a rash.")
+    options = [str(model), str(text), "--out", str(out)]
+    assert CliRunner().invoke(app_of(predict), options).exit_code == 0
+    first = out.read_bytes()
+    result = CliRunner().invoke(app_of(predict), options)
+    assert isinstance(result.exception, FednerError)
+    assert "already there" in result.exception.message
+    assert out.read_bytes() == first
+    link = tmp_path / "link.jsonl"
+    link.symlink_to(tmp_path / "elsewhere.jsonl")
+    result = CliRunner().invoke(app_of(predict), [*options[:-1], str(link)])
+    assert isinstance(result.exception, FednerError)
+
+
+def test_a_corpus_whose_texts_are_broken_is_refused_unless_leniently(
+    model: Path, tmp_path: Path
+) -> None:
+    corpus, out = tmp_path / "corpus.jsonl", tmp_path / "found.jsonl"
+    corpus.write_text('{"id": "1", "text": "He had a rash."}\n{"id": "2", "text"\n')
+    options = [str(model), str(corpus), "--out", str(out)]
+    result = CliRunner().invoke(app_of(predict), options)
+    assert isinstance(result.exception, FednerError)
+    assert "corpus.jsonl:2" in result.exception.message
+    assert not out.exists()
+    result = CliRunner().invoke(app_of(predict), [*options, "--lenient"])
+    assert result.exit_code == 0
+    assert "1 malformed line" in result.stderr
+    assert len(read(out)) == 1
 
 
 def test_the_snippet_of_the_docs_runs_and_stands_in_them(model: Path) -> None:

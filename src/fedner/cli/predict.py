@@ -151,8 +151,13 @@ def _lines(
         )
 
 
+# Within a JSON string these are ordinary characters, but many programs break lines at them.
+_LINE_BREAKS = {ord(letter): f"\\u{ord(letter):04x}" for letter in "\x85\u2028\u2029"}
+
+
 def _line(record: dict[str, Any]) -> str:
-    return json_module.dumps(record, ensure_ascii=False, separators=(",", ":")) + "\n"
+    text = json_module.dumps(record, ensure_ascii=False, separators=(",", ":"))
+    return text.translate(_LINE_BREAKS) + "\n"
 
 
 def _show(found: "Iterable[Predicted]", predictor: "Predictor") -> None:

@@ -5,8 +5,8 @@ imports nothing heavy before a component of its own is asked for.
 
 The tagger reads the text of the document with fedner's own sentences and tokens, and so predicts
 what `fedner predict` does, whatever the pipeline's tokeniser. spaCy's entities are made of whole
-tokens: where a mention begins or ends within one, the token is split there (`runs/spacy_tokens.py`),
-so that offsets are those of `fedner predict`. On request the mention is widened instead; where two
+tokens: where a mention begins or ends within one, the token is split there (`spacy_tokens.py`), so
+that offsets are those of `fedner predict`. On request the mention is widened instead; where two
 then share a token, the surer one stands.
 """
 
