@@ -72,6 +72,10 @@ def test_taggers_of_a_run_are_named_by_platform(finished: Path, tmp_path: Path) 
     with pytest.raises(FednerError) as caught:
         tagger_folder(finished, "forum-post")
     assert "'forum-posts'" in caught.value.hint
+    for missing in (tmp_path, tmp_path / "nothing"):
+        with pytest.raises(FednerError, match=r"neither a run|no such folder"):
+            tagger_folder(missing, None)
+    (tmp_path / "model.json").write_text("{}")
     assert tagger_folder(tmp_path, None) == tmp_path, "a saved tagger is itself"
 
 

@@ -192,6 +192,13 @@ def tagger_folder(path: Path, platform: str | None, method: str = FEDERATED) -> 
         FednerError: There is no such tagger.
     """
     if not (path / SETTINGS).is_file():
+        if not (path / CARD).is_file():
+            raise FednerError(
+                f"{path} holds neither a run nor a saved tagger"
+                if path.is_dir()
+                else f"{path}: no such folder",
+                "Name a folder that `fedner train` or `fedner adapt` wrote.",
+            )
         if platform is None:
             return path
         raise FednerError(f"{path} holds no run, so it has no platforms", "Leave out --platform.")
