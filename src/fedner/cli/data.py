@@ -5,7 +5,9 @@ from typing import Annotated
 
 import typer
 
+from fedner.cli import label_maps
 from fedner.cli.inputs import CliSentences, CliUnit, TargetFormat
+from fedner.cli.label_maps import LabelMap
 from fedner.corpus.flatten import FlattenPolicy
 from fedner.corpus.platforms import Division
 
@@ -150,6 +152,7 @@ def convert(
     patients: PatientsOption = None,
     patient_column: PatientColumnOption = None,
     patient_pattern: PatientPatternOption = None,
+    label_map: LabelMap = None,
     to_scheme: Annotated[str, typer.Option("--to-scheme", help="The tag scheme to write.")] = "BIO",
     overwrite: OverwriteOption = False,
     json: JsonOption = False,
@@ -174,6 +177,7 @@ def convert(
         ),
         target,
         to,
+        label_map=label_maps.parse(label_map),
         scheme=to_scheme,
         sentences=sentences,
         flatten=flatten,
@@ -247,8 +251,9 @@ def platforms(
         Path | None, typer.Option("--out", help="The folder for one JSONL file a platform.")
     ] = None,
     into: Annotated[
-        int, typer.Option("--into", help="How many platforms to divide PATH among.")
-    ] = 3,
+        int | None,
+        typer.Option("--into", help="How many platforms to divide PATH among; 3 by default."),
+    ] = None,
     how: Annotated[Division, typer.Option("--how", help="How PATH is divided.")] = "equal",
     alpha: Annotated[
         float, typer.Option("--alpha", help="The Dirichlet skew: smaller is more.")
@@ -274,6 +279,7 @@ def platforms(
     from fedner.cli.output import show_json
 
     if source is None:
+        platforms_view.refuse_division(into, how)
         result = platforms_view.built_in(num_sentences, seed, out, overwrite=overwrite)
     else:
         from fedner.cli import inputs
