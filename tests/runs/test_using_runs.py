@@ -121,6 +121,14 @@ def test_types_that_do_not_fit_are_told_before_anything_is_trained(
     assert not (tmp_path / "late").exists()
 
 
+@pytest.mark.parametrize("epochs", [0, -3])
+def test_joining_without_training_is_refused(finished: Path, tmp_path: Path, epochs: int) -> None:
+    platform = PlatformSettings(name="late", data="synthetic:social-posts", num_sentences=40)
+    with pytest.raises(FednerError, match=f"--epochs {epochs}"):
+        adapt(RunFolder(finished), platform, tmp_path / "late", epochs=epochs)
+    assert not (tmp_path / "late").exists()
+
+
 def test_where_everything_is_shared_a_platform_must_tune(tiny: Make, tmp_path: Path) -> None:
     train_run(tiny("partition.shared=everything", "training.rounds=1"), tmp_path / "run")
     run = RunFolder(tmp_path / "run")
