@@ -69,6 +69,21 @@ def test_every_command_is_tried() -> None:
     assert COMMANDS.keys() == every_command().keys()
 
 
+@pytest.mark.parametrize("name", ["", "data", "embeddings", "privacy", *COMMANDS])
+def test_help_fits_80_columns_and_breaks_no_choice(
+    name: str, fedner, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    monkeypatch.setattr("typer.rich_utils.MAX_WIDTH", 80)
+    code, out, _ = fedner(*name.split(), "--help")
+    assert code == 0
+    assert max(len(line.rstrip()) for line in out.splitlines()) <= 80
+    for line in out.splitlines():
+        assert line.count("<") == line.count(">"), f"choices are cut: {line}"
+    usage = out.partition("Usage: ")[2].splitlines()[0]
+    assert not any(word.strip("{}[].").islower() for word in usage.split() if word[0] in "{[")
+
+
 def error_in(output: str) -> dict:
     record = json.loads(output)
     assert record.keys() == {"error"}

@@ -238,3 +238,21 @@ def test_one_file_that_is_not_text_is_refused(command: str, model: Path, tmp_pat
     assert "a Word document" in result.exception.message
     assert not out.exists()
     assert path.read_bytes() == DOCX
+
+
+@pytest.mark.skipif(os.name != "posix", reason="needs a limit on file sizes")
+@pytest.mark.parametrize("command", ["redact", "predict"])
+def test_a_full_disk_leaves_nothing_behind(command: str, model: Path, tmp_path: Path) -> None:
+    import resource
+
+    path, out = tmp_path / "a.txt", tmp_path / "out"
+    path.write_text("Took aspirin.\n" * 2000)
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (4096, before[1]))
+    try:
+        result = CliRunner().invoke(app, [command, str(model), str(path), "--out", str(out)])
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+    assert isinstance(result.exception, FednerError)
+    assert "cannot write" in result.exception.message
+    assert [each.name for each in tmp_path.iterdir()] == ["a.txt"]

@@ -19,6 +19,7 @@ from fedner.corpus.reading import read
 from fedner.corpus.synthetic import generate
 from fedner.errors import FednerError
 from fedner.inference.predict import Predictor
+from fedner.inference.reading import CHUNK_TOKENS, read_documents
 from fedner.models.checkpoint import LoadedTagger, save_tagger
 from fedner.models.embeddings.words import HashedWords, WordEmbedding
 from fedner.models.features import TagSpace, encode_corpus
@@ -66,15 +67,32 @@ def test_offsets_labels_and_confidences(predictor: Predictor) -> None:
     assert right > 0.9 * total > 20
 
 
-def test_chunks_change_nothing(predictor: Predictor, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(("limit", "size"), [("CHUNK_CHARACTERS", 150), ("CHUNK_TOKENS", 30)])
+def test_chunks_change_nothing(
+    predictor: Predictor, monkeypatch: pytest.MonkeyPatch, limit: str, size: int
+) -> None:
     whole = list(predictor.predict_documents(CORPUS.documents))
-    monkeypatch.setattr("fedner.inference.reading.CHUNK_CHARACTERS", 150)
+    monkeypatch.setattr(f"fedner.inference.reading.{limit}", size)
     for ours, theirs in zip(predictor.predict_documents(CORPUS.documents), whole, strict=True):
         places = [(m.start, m.end, m.label) for m in ours.mentions]
         assert places == [(m.start, m.end, m.label) for m in theirs.mentions]
         assert [m.confidence for m in ours.mentions] == pytest.approx(
             [m.confidence for m in theirs.mentions], abs=1e-5
         )
+
+
+def test_a_long_document_is_tagged_in_parts(predictor: Predictor) -> None:
+    sizes = []
+
+    def find(sentences):
+        sizes.append(sum(len(sentence.tokens) for sentence in sentences))
+        return [[] for _ in sentences]
+
+    (document,) = read_documents(find, [Document("book", "He had a fever. " * 20_000)])
+    assert document.mentions == ()
+    assert len(sizes) > 2
+    assert max(sizes) <= CHUNK_TOKENS
+    assert sum(sizes) == 100_000
 
 
 def test_it_streams(predictor: Predictor) -> None:

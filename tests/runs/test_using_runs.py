@@ -1,5 +1,6 @@
 """Using a finished run: comparing, mistakes in context, a platform that joins later."""
 
+import os
 from collections.abc import Callable
 from pathlib import Path
 
@@ -97,6 +98,7 @@ def test_a_platform_joins_a_finished_run(finished: Path, tmp_path: Path, tune_sh
     card = (tmp_path / "late" / "MODEL_CARD.md").read_text()
     assert f"| mentions left out | {escaped(adapted.left_out)} |" in card
     assert (escaped(adapted.zeros) in card.split("## ")[0]) or not adapted.zeros
+    assert os.name != "posix" or (tmp_path / "late").stat().st_mode & 0o077 == 0
     tagger = load_tagger(tmp_path / "late")
     assert tagger.space.labels == ("Drug",)
     shared = shared_weights(RunFolder(finished))

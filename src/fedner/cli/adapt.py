@@ -39,12 +39,17 @@ def adapt(
     sentences: Annotated[
         CliSentences | None, typer.Option("--sentences", help="Where sentences come from.")
     ] = None,
-    by: Annotated[CliUnit, typer.Option("--by", help="What stays together.")] = "sentence",
+    by: Annotated[
+        CliUnit,
+        typer.Option(
+            "--by", metavar="UNIT", help="What stays together: sentence, document or patient."
+        ),
+    ] = "sentence",
     test: Annotated[float, typer.Option("--test", help="The share of the test part.")] = 0.2,
     num_sentences: Annotated[
         int, typer.Option("--num-sentences", help="The size of synthetic data.")
     ] = 500,
-    epochs: Annotated[int, typer.Option("--epochs", help="Epochs at most.")] = 60,
+    epochs: Annotated[int, typer.Option("--epochs", help="Epochs at most; 1 or more.")] = 60,
     json: AsJson = False,
 ) -> None:
     """Train a new platform's private part on the shared module of RUN; nothing leaves it."""

@@ -53,8 +53,15 @@ FlattenOption = Annotated[
     FlattenPolicy,
     typer.Option(
         "--flatten",
-        help="How mentions are made flat: longest first, discontinuous ones as their hull; by "
-        "their first fragment; or contiguous ones only.",
+        metavar="POLICY",
+        help="How mentions are made flat: longest (longest first, discontinuous ones as their "
+        "hull), first-fragment, or contiguous (those ones only).",
+    ),
+]
+ByOption = Annotated[
+    CliUnit,
+    typer.Option(
+        "--by", metavar="UNIT", help="What stays together: sentence, document or patient."
     ),
 ]
 EncodingOption = Annotated[
@@ -79,7 +86,6 @@ PatientPatternOption = Annotated[
         help="The patient in the file's name: a regular expression with (?P<patient>...).",
     ),
 ]
-ByOption = Annotated[CliUnit, typer.Option("--by", help="What stays together.")]
 OverwriteOption = Annotated[
     bool, typer.Option("--overwrite", help="Replace files that are already there.")
 ]
@@ -88,7 +94,7 @@ SeedOption = Annotated[int, typer.Option("--seed", help="The seed of every rando
 
 @app.command("inspect")
 def inspect(
-    path: Annotated[Path, typer.Argument(help=_INPUT)],
+    path: Annotated[Path, typer.Argument(metavar="PATH", help=_INPUT)],
     format: FormatOption = "auto",
     lenient: LenientOption = False,
     scheme: SchemeOption = None,
@@ -141,7 +147,14 @@ def convert(
             metavar="OUT", help="The file (for brat: folder) to write; .gz, .xz compress."
         ),
     ],
-    to: Annotated[TargetFormat, typer.Option("--to", help="The format to write.")],
+    to: Annotated[
+        TargetFormat,
+        typer.Option(
+            "--to",
+            metavar="FORMAT",
+            help="The format to write: jsonl, columns, brat, bioc or bioc-json.",
+        ),
+    ],
     format: FormatOption = "auto",
     lenient: LenientOption = False,
     scheme: SchemeOption = None,
@@ -244,7 +257,7 @@ def platforms(
     source: Annotated[
         Path | None,
         typer.Argument(
-            metavar="[PATH]", help="A corpus to divide; without it, the built-in platforms."
+            metavar="PATH", help="A corpus to divide; without it, the built-in platforms."
         ),
     ] = None,
     out: Annotated[
@@ -254,7 +267,14 @@ def platforms(
         int | None,
         typer.Option("--into", help="How many platforms to divide PATH among; 3 by default."),
     ] = None,
-    how: Annotated[Division, typer.Option("--how", help="How PATH is divided.")] = "equal",
+    how: Annotated[
+        Division,
+        typer.Option(
+            "--how",
+            metavar="HOW",
+            help="How PATH is divided: equal, size-skew, label-skew or by source.",
+        ),
+    ] = "equal",
     alpha: Annotated[
         float, typer.Option("--alpha", help="The Dirichlet skew: smaller is more.")
     ] = 0.5,

@@ -161,9 +161,10 @@ def _line(record: dict[str, Any]) -> str:
 
 
 def _show(found: "Iterable[Predicted]", predictor: "Predictor") -> None:
-    from fedner.cli.output import console, highlighted
+    from fedner.cli.output import console, highlighted, show_place
 
     for predicted in found:
+        show_place("document", predicted.document.id)
         spans = [(mention.start, mention.end, mention.label) for mention in predicted.mentions]
         console.print(highlighted(predicted.document.text, spans, predictor.model.space.labels))
         for mention in predicted.mentions:

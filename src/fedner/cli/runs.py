@@ -38,13 +38,13 @@ def evaluate(run: RunArgument, json: JsonOption = False) -> None:
 
 
 def compare(
-    first: Annotated[Path, typer.Argument(metavar="RUN", help="A run folder.")],
-    second: Annotated[Path, typer.Argument(metavar="RUN", help="Another one.")],
+    first: Annotated[Path, typer.Argument(metavar="FIRST", help="A run folder.")],
+    second: Annotated[Path, typer.Argument(metavar="SECOND", help="Another one.")],
     method: MethodOption = "federated",
     seed: Annotated[int, typer.Option("--seed", help="The seed of the resampling.")] = 1,
     json: JsonOption = False,
 ) -> None:
-    """Compare two runs: a paired test on every platform, the second RUN against the first."""
+    """Compare two runs: a paired test on every platform, SECOND against FIRST."""
     from fedner.cli.output import show_json
     from fedner.runs.comparison import compare as compare_runs
     from fedner.runs.folder import open_run

@@ -17,8 +17,12 @@ if TYPE_CHECKING:
 
 
 def score(
-    gold: Annotated[Path, typer.Argument(help="The gold annotations: a file or a folder.")],
-    predicted: Annotated[Path, typer.Argument(help="The predicted ones for the same texts.")],
+    gold: Annotated[
+        Path, typer.Argument(metavar="GOLD", help="The gold annotations: a file or a folder.")
+    ],
+    predicted: Annotated[
+        Path, typer.Argument(metavar="PREDICTED", help="The predicted ones for the same texts.")
+    ],
     against: Annotated[
         Path | None,
         typer.Option("--against", help="Another tagger's predictions: adds a paired test."),

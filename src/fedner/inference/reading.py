@@ -17,6 +17,8 @@ from fedner.corpus.sentence import Entity, Sentence
 BYTE_ORDER_MARK = "\ufeff"
 # A chunk has about this many characters, or one document.
 CHUNK_CHARACTERS = 1 << 17
+# At most about this many tokens are tagged at a time: a document may be as long as a book.
+CHUNK_TOKENS = 1 << 15
 # Longer sentences are cut, at a punctuation mark if there is one.
 LONGEST_SENTENCE = 1_000
 
@@ -74,7 +76,7 @@ def read_documents(find: Finder, documents: Iterable[Document]) -> Iterator[Pred
     """
     for chunk in _chunks(documents):
         by_document = [_sentences_of(document) for document in chunk]
-        found = iter(find([one for each in by_document for one in each]))
+        found = _tagged(find, [one for each in by_document for one in each])
         for document, sentences in zip(chunk, by_document, strict=True):
             mentions = [
                 _mention(document, sentence, entity, confidence)
@@ -82,6 +84,19 @@ def read_documents(find: Finder, documents: Iterable[Document]) -> Iterator[Pred
                 for entity, confidence in next(found)
             ]
             yield Predicted(document, tuple(mentions))
+
+
+def _tagged(find: Finder, sentences: Sequence[Sentence]) -> Iterator[list[tuple[Entity, float]]]:
+    """Yield the entities of each sentence, a bounded number of them at a time."""
+    part: list[Sentence] = []
+    size = 0
+    for sentence in sentences:
+        if part and size + len(sentence.tokens) > CHUNK_TOKENS:
+            yield from find(part)
+            part, size = [], 0
+        part.append(sentence)
+        size += len(sentence.tokens)
+    yield from find(part)
 
 
 def read_texts(find: Finder, texts: Iterable[str]) -> list[tuple[Mention, ...]]:

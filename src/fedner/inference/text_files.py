@@ -14,7 +14,7 @@ from typing import Final
 from fedner.corpus.file_kinds import BINARY, WIDE, FileKind, kind_of
 from fedner.errors import FednerError
 
-MAX_BYTES: Final = 64 * 1024 * 1024
+MAX_BYTES: Final = 16 * 1024 * 1024
 """The largest note: it is read as one document, in memory."""
 
 _WIDE_MARKS: Final = {

@@ -7,7 +7,7 @@ from typing import Any
 
 from fedner.durable import write_text
 from fedner.errors import FednerError
-from fedner.federated.checkpoints import read_state, stored_rounds
+from fedner.federated.checkpoints import owner_folder, read_state, stored_rounds
 from fedner.models.checkpoint import EmbeddingPaths, save_tagger
 from fedner.models.features import TagSpace, select
 from fedner.models.tagger import Tagger
@@ -213,7 +213,7 @@ def _keep(
 ) -> None:
     held = federation.settings.embeddings
     save_tagger(
-        out,
+        owner_folder(out),  # what was trained on a platform's texts may tell of them
         tagger,
         federation.recipe,
         federation.spaces[name],
