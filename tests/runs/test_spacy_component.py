@@ -284,7 +284,7 @@ def test_a_missing_model_is_told_at_the_first_text(tmp_path: Path) -> None:
         nlp("A fever.")
     assert str(tmp_path / "nowhere") in error.value.message
     (tmp_path / "empty").mkdir()
-    with pytest.raises(FednerError, match="holds no model"):
+    with pytest.raises(FednerError, match="neither a run nor a saved tagger"):
         pipeline(tmp_path / "empty")
 
 
