@@ -63,7 +63,7 @@ def test_type_blind_scores_count_types_that_the_gold_corpus_lacks(gold: Path, fo
     assert blind["ignored"]["predicted"] == {"ADR": 1, "Medication": 1, "Noise": 1}
     shown = run("score", gold, found, "--type-blind")
     assert "Medication" in shown
-    assert "100.00" in shown
+    assert "100.0" in shown.split(), "no number is broken at 80 columns"
     assert "type-blind scores alone" in " ".join(shown.split())
 
 

@@ -147,8 +147,9 @@ def _show(scores: "Scores", result: dict[str, Any], *, type_blind: bool) -> None
         (label, *_cells(scores.strict.get(label, Counts()), relaxed[label])) for label in relaxed
     ]
     rows.append(("all (micro)", *_cells(scores.strict_micro, relaxed_micro)))
-    columns = ("type", "gold", "found", "P", "R", "F1", "relaxed P", "relaxed R", "relaxed F1")
-    console.print(table("Strict and relaxed scores, %", columns, rows))
+    columns = ("type", "gold", "found", "P", "R", "F1", "rel. P", "rel. R", "rel. F1")
+    title = "Strict and relaxed scores of any type, %" if type_blind else "Strict and relaxed, %"
+    console.print(table(title, columns, rows))
     interval = result["interval"]
     console.print(
         f"strict F1 {100 * interval['value']:.2f}, {interval['confidence']:.0%} interval "
@@ -178,4 +179,4 @@ def _show(scores: "Scores", result: dict[str, Any], *, type_blind: bool) -> None
 
 def _cells(strict: Any, relaxed: Any) -> tuple[object, ...]:
     numbers = (*strict.measures, *relaxed.measures)
-    return (relaxed.gold, relaxed.predicted, *(f"{100 * number:.2f}" for number in numbers))
+    return (relaxed.gold, relaxed.predicted, *(f"{100 * number:.1f}" for number in numbers))
