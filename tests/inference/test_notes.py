@@ -189,6 +189,12 @@ def test_what_a_prediction_reads(folder: Path, tmp_path: Path) -> None:
     for path in (structured, folder):
         with pytest.raises(FednerError):
             open_input(path, "klingon")
+    corpus = tmp_path / "a.jsonl"
+    corpus.write_text('{"id": "1", "text": "Rash."}\n')
+    with pytest.raises(FednerError, match="is a corpus"):
+        open_input(corpus, encoding="latin-1")
+    texts = [each.text for each in open_input(folder / "old.txt", encoding="latin-1").documents]
+    assert texts == ["café"]
 
 
 @pytest.fixture(scope="module")

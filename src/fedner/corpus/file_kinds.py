@@ -37,7 +37,7 @@ WORD: Final = FileKind("a Word document (.docx)", _AS_TEXT)
 ZIP: Final = FileKind("a zip archive", _UNPACK, True)
 WIDE: Final = FileKind(
     "text in UTF-16 or UTF-32",
-    "Name the encoding: --encoding utf-16; or convert it with: iconv -f UTF-16 -t UTF-8.",
+    "Convert it to UTF-8, for example with: iconv -f UTF-16 -t UTF-8.",
     True,
 )
 

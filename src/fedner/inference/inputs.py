@@ -118,9 +118,7 @@ def _as_notes(source: Path, encoding: str | None) -> Notes | None:
     """
     if source.is_file():
         _refuse_office_files(source)
-        if encoding is not None or (_is_called_text(source) and not (head(source) or "").strip()):
-            return find_notes(source, encoding)
-    elif encoding is not None and source.is_dir():
+    if _is_surely_text(source, encoding):
         return find_notes(source, encoding)
     try:
         format = recognise(source).format
@@ -128,13 +126,23 @@ def _as_notes(source: Path, encoding: str | None) -> Notes | None:
         return _not_recognised(source, encoding, unknown)
     if format == "brat" and archives.place_of(source) is None:
         # The texts are what counts, with annotation or without: they are notes as all others.
-        notes = find_notes(
-            source if source.suffix.lower() != ".ann" else source.with_suffix(".txt")
-        )
+        text = source.with_suffix(".txt") if source.suffix.lower() == ".ann" else source
+        notes = find_notes(text)
         kept = tuple(each for each in notes.left_out if each.path.suffix not in (".ann", ".conf"))
         return Notes(notes.root, notes.files, kept)
     _refuse_mixture(source, format)
     return None
+
+
+def _is_surely_text(source: Path, encoding: str | None) -> bool:
+    """Whether an input is text before a reader looks at it: by its encoding, or an empty .txt."""
+    if source.is_dir():
+        return encoding is not None
+    if not source.is_file():
+        return False
+    if encoding is not None:
+        return source.suffix.lower() not in _STRUCTURED
+    return _is_called_text(source) and not (head(source) or "").strip()
 
 
 def _refuse_office_files(path: Path) -> None:

@@ -139,7 +139,8 @@ def text_encoding(given: str | None) -> str:
 
 def not_text(path: Path, kind: FileKind) -> TextFileError:
     """Return the error for a file that is something else than text."""
-    return TextFileError(path, kind.name, kind.hint, is_text=False)
+    named = "Name the encoding: --encoding utf-16. " if kind == WIDE else ""
+    return TextFileError(path, kind.name, named + kind.hint, is_text=False)
 
 
 def _mark_of(data: bytes, name: str) -> tuple[bytes, str]:
