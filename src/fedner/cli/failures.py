@@ -21,6 +21,7 @@ from typing import Any, Final, Literal, NamedTuple
 import typer
 
 from fedner.errors import FednerError
+from fedner.visible import visible_json
 
 USER_ERROR: Final = 2
 INTERNAL: Final = 3
@@ -103,7 +104,7 @@ def show_failure(failure: Failure, *, as_json: bool) -> None:
     """Print why a command failed: for people on standard error, for machines on standard output."""
     if as_json:
         told = {key: value for key, value in failure._asdict().items() if key != "code"}
-        sys.stdout.write(json.dumps({"error": told}, ensure_ascii=True) + "\n")
+        sys.stdout.write(visible_json(json.dumps({"error": told}, ensure_ascii=False)) + "\n")
         sys.stdout.flush()
         return
     from fedner.cli.output import show_error

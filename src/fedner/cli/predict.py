@@ -11,6 +11,7 @@ import typer
 
 from fedner.cli.arguments import MovedContext, MovedVectors, OfPlatform, TaggerFolder, TextEncoding
 from fedner.errors import FednerError
+from fedner.visible import visible_json
 
 if TYPE_CHECKING:
     from fedner.inference.inputs import PredictionInput
@@ -151,13 +152,9 @@ def _lines(
         )
 
 
-# Within a JSON string these are ordinary characters, but many programs break lines at them.
-_LINE_BREAKS = {ord(letter): f"\\u{ord(letter):04x}" for letter in "\x85\u2028\u2029"}
-
-
 def _line(record: dict[str, Any]) -> str:
     text = json_module.dumps(record, ensure_ascii=False, separators=(",", ":"))
-    return text.translate(_LINE_BREAKS) + "\n"
+    return visible_json(text) + "\n"
 
 
 def _show(found: "Iterable[Predicted]", predictor: "Predictor") -> None:

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Final
 
 from fedner.corpus.file_kinds import BINARY, WIDE, FileKind, kind_of
+from fedner.corpus.files import checked_encoding
 from fedner.errors import FednerError
 
 MAX_BYTES: Final = 16 * 1024 * 1024
@@ -126,14 +127,7 @@ def text_encoding(given: str | None) -> str:
     Raises:
         FednerError: There is no such encoding.
     """
-    try:
-        name = codecs.lookup(given or "utf-8").name
-        "".encode(name)  # refuses codecs such as hex and zlib, which are none of text
-    except (LookupError, ValueError):
-        raise FednerError(
-            f"--encoding {given!r} is unknown",
-            "Common ones are utf-8, latin-1 (ISO 8859-1), cp1252 (Windows) and utf-16.",
-        ) from None
+    name = checked_encoding(given or "utf-8")
     return "utf-8" if name == "utf-8-sig" else name
 
 
