@@ -19,7 +19,9 @@ _FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
 
 
 @contextmanager
-def writing(path: Path, *, owner_only: bool = False) -> Iterator[BinaryIO]:
+def writing(
+    path: Path, *, owner_only: bool = False, mode: int | None = None, overwrite: bool = True
+) -> Iterator[BinaryIO]:
     """Open a binary file that takes the place of `path` when the block ends without an error.
 
     An existing file keeps its permissions; a symbolic link is followed. If the block raises, the
@@ -28,16 +30,21 @@ def writing(path: Path, *, owner_only: bool = False) -> Iterator[BinaryIO]:
     Args:
         path: Where the file shall stand.
         owner_only: Whether nobody but the owner may read it (mode 0600).
+        mode: Its permissions from the first byte on, less the umask; None for the usual ones.
+        overwrite: Whether it may take the place of an existing file.
 
     Raises:
-        FednerError: If the file cannot be written there, or the disk is full.
+        FednerError: If the file cannot be written there, the disk is full, or a file is there
+            that shall not be overwritten.
     """
     target = Path(os.path.realpath(path))
+    if not overwrite and os.path.lexists(path):
+        raise _already_there(path)
     if target.exists() and not target.is_file():
         raise FednerError(f"{path} is not a regular file", "Name a file to write to.")
     temporary = target.with_name(f".{target.name[:100]}.{secrets.token_hex(6)}.part")
     try:
-        handle = _create(temporary, target, owner_only)
+        handle = _create(temporary, target, OWNER_ONLY if owner_only else mode)
     except OSError as error:
         raise _unwritable(path, error) from error
     try:
@@ -45,7 +52,10 @@ def writing(path: Path, *, owner_only: bool = False) -> Iterator[BinaryIO]:
             yield handle
             handle.flush()
             os.fsync(handle.fileno())
-        temporary.replace(target)
+        if overwrite:
+            temporary.replace(target)
+        else:
+            _place_anew(temporary, target, path)
         sync_folder(target.parent)
     except OSError as error:
         if error.errno in _FULL or error.filename == str(temporary):
@@ -56,9 +66,16 @@ def writing(path: Path, *, owner_only: bool = False) -> Iterator[BinaryIO]:
             temporary.unlink()
 
 
-def write_bytes(path: Path, data: bytes, *, owner_only: bool = False) -> None:
-    """Put `data` at `path`, wholly or not at all."""
-    with writing(path, owner_only=owner_only) as handle:
+def write_bytes(
+    path: Path,
+    data: bytes,
+    *,
+    owner_only: bool = False,
+    mode: int | None = None,
+    overwrite: bool = True,
+) -> None:
+    """Put `data` at `path`, wholly or not at all; `writing` explains the arguments."""
+    with writing(path, owner_only=owner_only, mode=mode, overwrite=overwrite) as handle:
         handle.write(data)
 
 
@@ -83,14 +100,30 @@ def sync_folder(folder: Path) -> None:
         os.close(descriptor)
 
 
-def _create(temporary: Path, target: Path, owner_only: bool) -> BinaryIO:
-    mode = OWNER_ONLY if owner_only else 0o666  # the process's umask applies
+def _place_anew(temporary: Path, target: Path, path: Path) -> None:
+    """Give a written file its name; one that somebody made in the meantime stays."""
+    try:
+        os.link(temporary, target)
+    except FileExistsError as error:
+        raise _already_there(path) from error
+    except (OSError, NotImplementedError) as error:  # a file system without hard links
+        if target.exists():
+            raise _already_there(path) from error
+        temporary.replace(target)
+
+
+def _create(temporary: Path, target: Path, mode: int | None) -> BinaryIO:
     flags = os.O_CREAT | os.O_EXCL | os.O_WRONLY | getattr(os, "O_BINARY", 0)
-    descriptor = os.open(temporary, flags, mode)
-    if target.exists() and not owner_only:
+    # The process's umask applies to either mode.
+    descriptor = os.open(temporary, flags, 0o666 if mode is None else mode)
+    if mode is None and target.exists():
         with suppress(OSError):
             temporary.chmod(target.stat().st_mode & 0o777)
     return os.fdopen(descriptor, "wb")
+
+
+def _already_there(path: Path) -> FednerError:
+    return FednerError(f"{path} is already there", "Choose another name: nothing is overwritten.")
 
 
 def _unwritable(path: Path, error: OSError) -> FednerError:

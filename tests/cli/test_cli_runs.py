@@ -153,7 +153,7 @@ def test_predict_and_redact_with_a_platform_of_a_run(trained: Path, tmp_path: Pa
     text = tmp_path / "note.txt"
     text.write_bytes(b"Took aspirin 20 mg.\r\nNo rash.\r\n")
     lines = shown("predict", trained, text, "--platform", "case-reports", "--json").splitlines()
-    assert json.loads(lines[1])["text"] == "Took aspirin 20 mg."
+    assert json.loads(lines[1])["text"] == "Took aspirin 20 mg.\r\nNo rash.\r\n"
     arguments = ("redact", trained, text, "--platform", "case-reports", "--out", tmp_path / "o.txt")
     found = run_json(*arguments)
     assert found["files"][0]["target"] == str(tmp_path / "o.txt")

@@ -30,9 +30,9 @@ KINDS = {
     "letter.doc": (b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1" + bytes(500), "an old Word document"),
     "table.xls": (b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1" + bytes(500), "an old Excel workbook"),
     "letter.pdf": (b"%PDF-1.7\n%\xe2\xe3", "a PDF"),
-    "letter.rtf": (b"{\\rtf1\\ansi Dear colleague}", "rich text"),
-    "scan.png": (b"\x89PNG\r\n\x1a\n" + bytes(100), "an image"),
-    "a.7z": (b"7z\xbc\xaf\x27\x1c" + bytes(50), "a 7z archive"),
+    "letter.rtf": (b"{\\rtf1\\ansi Dear colleague}", "a Rich Text"),
+    "scan.png": (b"\x89PNG\r\n\x1a\n" + bytes(100), "a PNG image"),
+    "a.7z": (b"7z\xbc\xaf\x27\x1c" + bytes(50), "a 7-Zip archive"),
     "a.safetensors": (b"\x08\0\0\0\0\0\0\0" + b'{"a":{}}', "safetensors"),
 }
 

@@ -19,6 +19,7 @@ from fedner.corpus.reading import read
 from fedner.corpus.synthetic import generate
 from fedner.errors import FednerError
 from fedner.inference.predict import Predictor
+from fedner.inference.reading import CHUNK_TOKENS, read_documents
 from fedner.models.checkpoint import LoadedTagger, save_tagger
 from fedner.models.embeddings.words import HashedWords, WordEmbedding
 from fedner.models.features import TagSpace, encode_corpus
@@ -66,15 +67,32 @@ def test_offsets_labels_and_confidences(predictor: Predictor) -> None:
     assert right > 0.9 * total > 20
 
 
-def test_chunks_change_nothing(predictor: Predictor, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(("limit", "size"), [("CHUNK_CHARACTERS", 150), ("CHUNK_TOKENS", 30)])
+def test_chunks_change_nothing(
+    predictor: Predictor, monkeypatch: pytest.MonkeyPatch, limit: str, size: int
+) -> None:
     whole = list(predictor.predict_documents(CORPUS.documents))
-    monkeypatch.setattr("fedner.inference.reading.CHUNK_CHARACTERS", 150)
+    monkeypatch.setattr(f"fedner.inference.reading.{limit}", size)
     for ours, theirs in zip(predictor.predict_documents(CORPUS.documents), whole, strict=True):
         places = [(m.start, m.end, m.label) for m in ours.mentions]
         assert places == [(m.start, m.end, m.label) for m in theirs.mentions]
         assert [m.confidence for m in ours.mentions] == pytest.approx(
             [m.confidence for m in theirs.mentions], abs=1e-5
         )
+
+
+def test_a_long_document_is_tagged_in_parts(predictor: Predictor) -> None:
+    sizes = []
+
+    def find(sentences):
+        sizes.append(sum(len(sentence.tokens) for sentence in sentences))
+        return [[] for _ in sentences]
+
+    (document,) = read_documents(find, [Document("book", "He had a fever. " * 20_000)])
+    assert document.mentions == ()
+    assert len(sizes) > 2
+    assert max(sizes) <= CHUNK_TOKENS
+    assert sum(sizes) == 100_000
 
 
 def test_it_streams(predictor: Predictor) -> None:
@@ -159,7 +177,8 @@ def test_the_command_reads_text_and_speaks_json(model: Path, tmp_path: Path) -> 
     assert result.exit_code == 0, result.output
     head, *lines = [json.loads(line) for line in result.stdout.splitlines()]
     assert head["labels"] == list(CORPUS.labels)
-    assert [line["id"] for line in lines] == ["notes.txt:1", "notes.txt:3"]
+    assert [line["id"] for line in lines] == ["notes"]
+    assert lines[0]["text"] == text.read_text()
     piped = CliRunner().invoke(app_of(predict), [str(model), "-"], input="He had a rash.\n")
     assert piped.exit_code == 0
     assert "He had a rash" in piped.stdout.replace("\n", " ")
@@ -173,6 +192,42 @@ def test_an_interrupted_prediction_leaves_no_file(model: Path, tmp_path: Path) -
     assert isinstance(result.exception, FednerError)
     assert "not UTF-8" in result.exception.message
     assert [path.name for path in tmp_path.iterdir()] == ["notes.txt"]
+    result = CliRunner().invoke(app_of(predict), [*options[:-1], "lines"])
+    assert isinstance(result.exception, FednerError)
+    assert "UTF-8" in result.exception.message
+    assert [path.name for path in tmp_path.iterdir()] == ["notes.txt"]
+
+
+def test_out_is_never_overwritten(model: Path, tmp_path: Path) -> None:
+    text, out = tmp_path / "notes.txt", tmp_path / "found.jsonl"
+    text.write_text("He had a rash.")
+    options = [str(model), str(text), "--out", str(out)]
+    assert CliRunner().invoke(app_of(predict), options).exit_code == 0
+    first = out.read_bytes()
+    result = CliRunner().invoke(app_of(predict), options)
+    assert isinstance(result.exception, FednerError)
+    assert "already there" in result.exception.message
+    assert out.read_bytes() == first
+    link = tmp_path / "link.jsonl"
+    link.symlink_to(tmp_path / "elsewhere.jsonl")
+    result = CliRunner().invoke(app_of(predict), [*options[:-1], str(link)])
+    assert isinstance(result.exception, FednerError)
+
+
+def test_a_corpus_whose_texts_are_broken_is_refused_unless_leniently(
+    model: Path, tmp_path: Path
+) -> None:
+    corpus, out = tmp_path / "corpus.jsonl", tmp_path / "found.jsonl"
+    corpus.write_text('{"id": "1", "text": "He had a rash."}\n{"id": "2", "text"\n')
+    options = [str(model), str(corpus), "--out", str(out)]
+    result = CliRunner().invoke(app_of(predict), options)
+    assert isinstance(result.exception, FednerError)
+    assert "corpus.jsonl:2" in result.exception.message
+    assert not out.exists()
+    result = CliRunner().invoke(app_of(predict), [*options, "--lenient"])
+    assert result.exit_code == 0
+    assert "1 malformed line" in result.stderr
+    assert len(read(out)) == 1
 
 
 def test_the_snippet_of_the_docs_runs_and_stands_in_them(model: Path) -> None:

@@ -102,7 +102,7 @@ def predictor() -> Predictor:
 def test_files_keep_every_other_byte(predictor: Predictor, tmp_path: Path) -> None:
     source = tmp_path / "in"
     (source / "deep").mkdir(parents=True)
-    odd = b"\xef\xbb\xbfTook aspirin \xff\xfe 20 mg.\r\nNo  rash\r\n\tafter \xe2\x82\xac5.\n"
+    odd = b"\xef\xbb\xbfTook aspirin \x0c 20 mg.\r\nNo  rash\r\n\tafter \xe2\x82\xac5.\n"
     (source / "a.txt").write_bytes(odd)
     (source / "deep" / "b.txt").write_bytes(b"Plain text with words.\n")
     (source / "notes.md").write_text("not a text file")
@@ -116,6 +116,24 @@ def test_files_keep_every_other_byte(predictor: Predictor, tmp_path: Path) -> No
     assert all(new in (old, MASK) for old, new in zip(before, written, strict=True))
     assert MASK in written
     assert sum(done[0].replaced.values()) > 0
+
+
+@pytest.mark.parametrize("encoding", ["latin-1", "cp1252", "utf-16", "utf-16-le", "utf-32"])
+def test_other_encodings_are_written_as_they_were_read(
+    predictor: Predictor, tmp_path: Path, encoding: str
+) -> None:
+    text = "Après aspirine 20 mg.\r\nPas de fièvre.\n"
+    source, target = tmp_path / "a.txt", tmp_path / "b.txt"
+    source.write_bytes(text.encode(encoding))
+    with pytest.raises(FednerError) as caught:
+        list(redact_files(predictor, source, target))
+    assert "--encoding" in caught.value.hint
+    done = list(redact_files(predictor, source, target, "mask", encoding=encoding))
+    written = target.read_bytes().decode(encoding)
+    assert len(written) == len(text)
+    assert sum(done[0].replaced.values()) == len(done[0].replacements) > 0
+    assert len(target.read_bytes()) == len(source.read_bytes()), "its mark included"
+    assert all(new in (old, MASK) for old, new in zip(text, written, strict=True))
 
 
 def test_nothing_is_ever_overwritten(predictor: Predictor, tmp_path: Path) -> None:

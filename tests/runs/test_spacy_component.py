@@ -79,8 +79,19 @@ def widened(doc: Doc, predictor: Predictor) -> list[tuple[int, int, str]]:
     return found
 
 
-def test_entities_are_what_fedner_predict_finds(model: Path, predictor: Predictor) -> None:
+def test_entities_are_exactly_what_fedner_predict_finds(model: Path, predictor: Predictor) -> None:
     nlp = pipeline(model)
+    total = 0
+    for text in [*TEXTS, *(text.replace(" ", "+") for text in TEXTS)]:
+        doc = nlp(text)
+        assert doc.text == text
+        assert places(doc) == [(m.start, m.end, m.label) for m in predictor.predict(text)]
+        total += len(doc.ents)
+    assert total > 30
+
+
+def test_mentions_may_be_widened_to_tokens_instead(model: Path, predictor: Predictor) -> None:
+    nlp = pipeline(model, alignment_mode="expand")
     exact = total = 0
     for text in TEXTS:
         doc = nlp(text)
@@ -155,13 +166,46 @@ def test_entities_that_are_there_stand_unless_told_otherwise(model: Path) -> Non
     assert sorted(labels) == sorted([*(label for *_, label in found), "ELSE"])
 
 
+def test_split_tokens_leave_everything_else_where_it_was(
+    model: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from fedner.inference.reading import Mention
+
+    nlp = pipeline(model, spans_key="found")
+    words, heads = ["He", "took", "a+b", "and", "more"], [1, 1, 1, 2, 3]
+    doc = Doc(nlp.vocab, words=words, heads=heads, deps=["s", "ROOT", "obj", "cc", "conj"])
+    doc.set_ents([Span(doc, 4, 5, "OLD")])
+    doc.spans["mine"] = [Span(doc, 2, 5, "GROUP")]
+    doc.spans["mine"].attrs["note"] = "kept"
+    at = doc[2].idx
+    both = (Mention(at, at + 1, "ADE", "a", 0.4), Mention(at + 2, at + 3, "Drug", "b", 0.9))
+    monkeypatch.setattr(Predictor, "predict", lambda _self, _text: both)
+    text = doc.text
+    nlp(doc)
+    assert doc.text == text
+    assert [token.text for token in doc] == ["He", "took", "a", "+", "b", "and", "more"]
+    assert [(span.text, span.label_) for span in doc.ents] == [
+        ("a", "ADE"),
+        ("b", "Drug"),
+        ("more", "OLD"),
+    ]
+    assert [(span.text, span.label_) for span in doc.spans["mine"]] == [("a+b and more", "GROUP")]
+    assert doc.spans["mine"].attrs == {"note": "kept"}
+    assert [token.head.text for token in doc] == ["took", "took", "took", "a", "a", "a", "and"]
+
+
+def test_an_unknown_alignment_is_refused(model: Path) -> None:
+    with pytest.raises(FednerError, match="alignment_mode"):
+        pipeline(model, alignment_mode="contract")
+
+
 def test_mentions_in_one_token_leave_the_surer_one(
     model: Path, predictor: Predictor, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     from fedner.inference.reading import Mention
 
     both = (Mention(0, 1, "ADE", "a", 0.4), Mention(2, 3, "Drug", "b", 0.9))
-    nlp = pipeline(model, spans_key="found")
+    nlp = pipeline(model, spans_key="found", alignment_mode="expand")
     monkeypatch.setattr(Predictor, "predict", lambda _self, _text: both)
     doc = nlp(Doc(nlp.vocab, words=["a+b", "c"], spaces=[True, False]))
     assert places(doc) == [(0, 3, "Drug")]
@@ -240,7 +284,7 @@ def test_a_missing_model_is_told_at_the_first_text(tmp_path: Path) -> None:
         nlp("A fever.")
     assert str(tmp_path / "nowhere") in error.value.message
     (tmp_path / "empty").mkdir()
-    with pytest.raises(FednerError, match="holds no model"):
+    with pytest.raises(FednerError, match="neither a run nor a saved tagger"):
         pipeline(tmp_path / "empty")
 
 

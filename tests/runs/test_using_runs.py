@@ -1,5 +1,6 @@
 """Using a finished run: comparing, mistakes in context, a platform that joins later."""
 
+import os
 from collections.abc import Callable
 from pathlib import Path
 
@@ -72,6 +73,10 @@ def test_taggers_of_a_run_are_named_by_platform(finished: Path, tmp_path: Path) 
     with pytest.raises(FednerError) as caught:
         tagger_folder(finished, "forum-post")
     assert "'forum-posts'" in caught.value.hint
+    for missing in (tmp_path, tmp_path / "nothing"):
+        with pytest.raises(FednerError, match=r"neither a run|no such folder"):
+            tagger_folder(missing, None)
+    (tmp_path / "model.json").write_text("{}")
     assert tagger_folder(tmp_path, None) == tmp_path, "a saved tagger is itself"
 
 
@@ -93,6 +98,7 @@ def test_a_platform_joins_a_finished_run(finished: Path, tmp_path: Path, tune_sh
     card = (tmp_path / "late" / "MODEL_CARD.md").read_text()
     assert f"| mentions left out | {escaped(adapted.left_out)} |" in card
     assert (escaped(adapted.zeros) in card.split("## ")[0]) or not adapted.zeros
+    assert os.name != "posix" or (tmp_path / "late").stat().st_mode & 0o077 == 0
     tagger = load_tagger(tmp_path / "late")
     assert tagger.space.labels == ("Drug",)
     shared = shared_weights(RunFolder(finished))
@@ -114,6 +120,14 @@ def test_types_that_do_not_fit_are_told_before_anything_is_trained(
     assert "--labels: found 'Drugs'" in absent
     assert "Did you mean 'Drug'?" in absent
     assert "--label-map ADE=." in strange
+    assert not (tmp_path / "late").exists()
+
+
+@pytest.mark.parametrize("epochs", [0, -3])
+def test_joining_without_training_is_refused(finished: Path, tmp_path: Path, epochs: int) -> None:
+    platform = PlatformSettings(name="late", data="synthetic:social-posts", num_sentences=40)
+    with pytest.raises(FednerError, match=f"--epochs {epochs}"):
+        adapt(RunFolder(finished), platform, tmp_path / "late", epochs=epochs)
     assert not (tmp_path / "late").exists()
 
 

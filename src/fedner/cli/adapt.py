@@ -5,9 +5,10 @@ from typing import Annotated, Any
 
 import typer
 
+from fedner.cli import label_maps
 from fedner.cli.arguments import AsJson
 from fedner.cli.inputs import CliSentences, CliUnit
-from fedner.errors import FednerError
+from fedner.cli.label_maps import LabelMap
 
 
 def adapt(
@@ -20,14 +21,7 @@ def adapt(
         str | None,
         typer.Option("--labels", help="The types that it annotates, e.g. ADE,Drug; default: all."),
     ] = None,
-    label_map: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--label-map",
-            metavar="OLD=NEW",
-            help="Rename a type of the data; OLD= leaves it out. May be repeated.",
-        ),
-    ] = None,
+    label_map: LabelMap = None,
     name: Annotated[str, typer.Option("--name", help="What to call it.")] = "new-platform",
     tune_shared: Annotated[
         bool, typer.Option("--tune-shared", help="Also train its copy of the shared module.")
@@ -39,12 +33,17 @@ def adapt(
     sentences: Annotated[
         CliSentences | None, typer.Option("--sentences", help="Where sentences come from.")
     ] = None,
-    by: Annotated[CliUnit, typer.Option("--by", help="What stays together.")] = "sentence",
+    by: Annotated[
+        CliUnit,
+        typer.Option(
+            "--by", metavar="UNIT", help="What stays together: sentence, document or patient."
+        ),
+    ] = "sentence",
     test: Annotated[float, typer.Option("--test", help="The share of the test part.")] = 0.2,
     num_sentences: Annotated[
         int, typer.Option("--num-sentences", help="The size of synthetic data.")
     ] = 500,
-    epochs: Annotated[int, typer.Option("--epochs", help="Epochs at most.")] = 60,
+    epochs: Annotated[int, typer.Option("--epochs", help="Epochs at most; 1 or more.")] = 60,
     json: AsJson = False,
 ) -> None:
     """Train a new platform's private part on the shared module of RUN; nothing leaves it."""
@@ -58,7 +57,7 @@ def adapt(
         "format": format,
         "lenient": lenient,
         "labels": wanted,
-        "label_map": _renamed(label_map or []),
+        "label_map": label_maps.parse(label_map),
         "sentences": sentences,
         "num_sentences": num_sentences,
         "split": {"by": by, "test": test},
@@ -85,20 +84,6 @@ def adapt(
         show_json(result)
         return
     _show(result)
-
-
-def _renamed(assignments: list[str]) -> dict[str, str]:
-    """Return the label map that OLD=NEW options spell."""
-    pairs = {}
-    for assignment in assignments:
-        old, sign, new = assignment.partition("=")
-        if not sign or not old.strip():
-            raise FednerError(
-                f"--label-map {assignment!r} is not OLD=NEW",
-                "Write --label-map ADR=ADE, or --label-map Finding= to leave a type out.",
-            )
-        pairs[old.strip()] = new.strip()
-    return pairs
 
 
 def _platform(settings: dict[str, Any], given: dict[str, Any]) -> Any:

@@ -1,6 +1,8 @@
 """The `fedner` command: its groups, its version, and how errors reach people."""
 
+import os
 import sys
+from contextlib import suppress
 from typing import Annotated
 
 import typer
@@ -12,6 +14,7 @@ from fedner.cli import (
     demo,
     embeddings,
     export,
+    failures,
     init,
     models,
     predict,
@@ -21,7 +24,6 @@ from fedner.cli import (
     score,
     train,
 )
-from fedner.errors import FednerError
 
 app = typer.Typer(
     name="fedner",
@@ -31,25 +33,23 @@ app = typer.Typer(
     rich_markup_mode="rich",
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-app.add_typer(data.app, name="data")
-app.add_typer(embeddings.app, name="embeddings")
-app.add_typer(privacy.app, name="privacy")
-app.command("demo")(demo.demo)
-app.command("init")(init.init)
-app.command("train")(train.train)
-app.command("evaluate")(runs.evaluate)
-app.command("compare")(runs.compare)
-app.command("report")(runs.report)
-app.command("errors")(runs.errors)
-app.command("predict")(predict.predict)
-app.command("redact")(redact.redact)
-app.command("export")(export.export)
-app.command("adapt")(adapt.adapt)
-app.command("models")(models.models)
-app.command("score")(score.score)
-
-INTERRUPTED = 130
-USER_ERROR = 2
+_BEGIN, _RUNS, _TAGGERS, _DATA = "Train", "Look at runs", "Use taggers", "Data, models, privacy"
+app.command("demo", rich_help_panel=_BEGIN)(demo.demo)
+app.command("init", rich_help_panel=_BEGIN)(init.init)
+app.command("train", rich_help_panel=_BEGIN)(train.train)
+app.command("evaluate", rich_help_panel=_RUNS)(runs.evaluate)
+app.command("compare", rich_help_panel=_RUNS)(runs.compare)
+app.command("report", rich_help_panel=_RUNS)(runs.report)
+app.command("errors", rich_help_panel=_RUNS)(runs.errors)
+app.command("predict", rich_help_panel=_TAGGERS)(predict.predict)
+app.command("redact", rich_help_panel=_TAGGERS)(redact.redact)
+app.command("export", rich_help_panel=_TAGGERS)(export.export)
+app.command("adapt", rich_help_panel=_TAGGERS)(adapt.adapt)
+app.command("score", rich_help_panel=_DATA)(score.score)
+app.command("models", rich_help_panel=_DATA)(models.models)
+app.add_typer(data.app, name="data", rich_help_panel=_DATA)
+app.add_typer(embeddings.app, name="embeddings", rich_help_panel=_DATA)
+app.add_typer(privacy.app, name="privacy", rich_help_panel=_DATA)
 
 
 def _show_version(wanted: bool) -> None:
@@ -72,24 +72,55 @@ def options(
 
 
 def main() -> None:
-    """Run the command line; an error that the user can mend exits with 2 and says how."""
-    debug = "--debug" in sys.argv[1:]
+    """Run the command line; an error that the user can fix exits with 2 and says how."""
+    arguments = sys.argv[1:]
+    as_json, debug = _wants("--json", arguments), _wants("--debug", arguments)
     if debug:
         # Accepted anywhere, so that it can simply be added at the end of a failed command.
-        sys.argv = [sys.argv[0], *(word for word in sys.argv[1:] if word != "--debug")]
+        sys.argv = [sys.argv[0], *(word for word in arguments if word != "--debug")]
     try:
-        app()
-    except FednerError as error:
-        if debug:
-            raise
-        from fedner.cli.output import show_error
-
-        show_error(error)
-        sys.exit(USER_ERROR)
-    except KeyboardInterrupt:
-        typer.echo("stopped", err=True)
-        sys.exit(INTERRUPTED)
+        code = _run(as_json=as_json)
+        sys.stdout.flush()
     except BrokenPipeError:
         # The reader of our output went away (`| head`): nothing is wrong.
-        sys.stderr.close()
-        sys.exit(0)
+        _drop_output()
+        code = 0
+    except (Exception, KeyboardInterrupt) as error:
+        if debug:
+            raise
+        code = _failed(failures.failure_of(error), as_json=as_json)
+    sys.exit(code)
+
+
+def _run(*, as_json: bool) -> int:
+    """Run the command and return its exit code."""
+    try:
+        # Typer shows wrong usage in colours of its own; machines get it as any other error.
+        code = app(standalone_mode=not as_json)
+    except SystemExit as done:
+        code = done.code
+    if code == failures.INTERRUPTED and as_json:
+        raise KeyboardInterrupt
+    return code if isinstance(code, int) else 0
+
+
+def _wants(option: str, arguments: list[str]) -> bool:
+    """Whether an option is among the arguments; what follows -- are none."""
+    end = arguments.index("--") if "--" in arguments else len(arguments)
+    return option in arguments[:end]
+
+
+def _failed(failure: failures.Failure, *, as_json: bool) -> int:
+    try:
+        failures.show_failure(failure, as_json=as_json)
+    except OSError:  # a full disk behind standard output
+        _drop_output()
+        if as_json:
+            failures.show_failure(failure, as_json=False)
+    return failure.code
+
+
+def _drop_output() -> None:
+    """Let what is still to be printed go nowhere: Python would complain about it at the end."""
+    with suppress(OSError, ValueError):
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

@@ -1,8 +1,11 @@
 """`fedner data convert`: write a corpus in another format and say what was lost."""
 
+from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from fedner.cli import label_maps
 from fedner.cli.inputs import CliSentences, Loaded, TargetFormat, ready_to_write, sentence_policy
 from fedner.cli.output import console, show_place, table
 from fedner.corpus.flatten import FlattenPolicy
@@ -13,6 +16,7 @@ def convert(
     target: Path,
     to: TargetFormat,
     *,
+    label_map: Mapping[str, str],
     scheme: str,
     sentences: CliSentences | None,
     flatten: FlattenPolicy,
@@ -21,6 +25,7 @@ def convert(
     """Write `loaded` to `target` and return what was written and what was lost."""
     from fedner.corpus.writers import WRITERS, WriteOptions
 
+    loaded, relabelled = _relabelled(loaded, label_map)
     writer = WRITERS[to]
     if not writer.makes_folder:  # a folder writer looks for itself: it never mixes files
         ready_to_write(target, overwrite=overwrite)
@@ -32,9 +37,23 @@ def convert(
         "to": to,
         "documents": written.documents,
         "mentions": written.mentions,
-        "losses": {**loaded.changes, **written.losses},
+        "losses": {**loaded.changes, **relabelled, **written.losses},
         "remarks": loaded.remarks,
     }
+
+
+def _relabelled(loaded: Loaded, label_map: Mapping[str, str]) -> tuple[Loaded, dict[str, int]]:
+    """Return what was read with its types renamed, and how many mentions that changed."""
+    from fedner.corpus.label_map import relabel
+
+    label_maps.check(label_map, [loaded.corpus])
+    done = relabel(loaded.corpus, label_map)
+    changes = {
+        "mentions renamed by the label map": done.renamed,
+        "mentions of a type that the label map leaves out": done.left_out,
+    }
+    counted = {what: count for what, count in changes.items() if count}
+    return replace(loaded, corpus=done.corpus), counted
 
 
 def show(result: dict[str, Any]) -> None:

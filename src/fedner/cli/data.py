@@ -5,7 +5,9 @@ from typing import Annotated
 
 import typer
 
+from fedner.cli import label_maps
 from fedner.cli.inputs import CliSentences, CliUnit, TargetFormat
+from fedner.cli.label_maps import LabelMap
 from fedner.corpus.flatten import FlattenPolicy
 from fedner.corpus.platforms import Division
 
@@ -51,8 +53,15 @@ FlattenOption = Annotated[
     FlattenPolicy,
     typer.Option(
         "--flatten",
-        help="How mentions are made flat: longest first, discontinuous ones as their hull; by "
-        "their first fragment; or contiguous ones only.",
+        metavar="POLICY",
+        help="How mentions are made flat: longest (longest first, discontinuous ones as their "
+        "hull), first-fragment, or contiguous (those ones only).",
+    ),
+]
+ByOption = Annotated[
+    CliUnit,
+    typer.Option(
+        "--by", metavar="UNIT", help="What stays together: sentence, document or patient."
     ),
 ]
 EncodingOption = Annotated[
@@ -77,7 +86,6 @@ PatientPatternOption = Annotated[
         help="The patient in the file's name: a regular expression with (?P<patient>...).",
     ),
 ]
-ByOption = Annotated[CliUnit, typer.Option("--by", help="What stays together.")]
 OverwriteOption = Annotated[
     bool, typer.Option("--overwrite", help="Replace files that are already there.")
 ]
@@ -86,7 +94,7 @@ SeedOption = Annotated[int, typer.Option("--seed", help="The seed of every rando
 
 @app.command("inspect")
 def inspect(
-    path: Annotated[Path, typer.Argument(help=_INPUT)],
+    path: Annotated[Path, typer.Argument(metavar="PATH", help=_INPUT)],
     format: FormatOption = "auto",
     lenient: LenientOption = False,
     scheme: SchemeOption = None,
@@ -139,7 +147,14 @@ def convert(
             metavar="OUT", help="The file (for brat: folder) to write; .gz, .xz compress."
         ),
     ],
-    to: Annotated[TargetFormat, typer.Option("--to", help="The format to write.")],
+    to: Annotated[
+        TargetFormat,
+        typer.Option(
+            "--to",
+            metavar="FORMAT",
+            help="The format to write: jsonl, columns, brat, bioc or bioc-json.",
+        ),
+    ],
     format: FormatOption = "auto",
     lenient: LenientOption = False,
     scheme: SchemeOption = None,
@@ -150,6 +165,7 @@ def convert(
     patients: PatientsOption = None,
     patient_column: PatientColumnOption = None,
     patient_pattern: PatientPatternOption = None,
+    label_map: LabelMap = None,
     to_scheme: Annotated[str, typer.Option("--to-scheme", help="The tag scheme to write.")] = "BIO",
     overwrite: OverwriteOption = False,
     json: JsonOption = False,
@@ -174,6 +190,7 @@ def convert(
         ),
         target,
         to,
+        label_map=label_maps.parse(label_map),
         scheme=to_scheme,
         sentences=sentences,
         flatten=flatten,
@@ -240,16 +257,24 @@ def platforms(
     source: Annotated[
         Path | None,
         typer.Argument(
-            metavar="[PATH]", help="A corpus to divide; without it, the built-in platforms."
+            metavar="PATH", help="A corpus to divide; without it, the built-in platforms."
         ),
     ] = None,
     out: Annotated[
         Path | None, typer.Option("--out", help="The folder for one JSONL file a platform.")
     ] = None,
     into: Annotated[
-        int, typer.Option("--into", help="How many platforms to divide PATH among.")
-    ] = 3,
-    how: Annotated[Division, typer.Option("--how", help="How PATH is divided.")] = "equal",
+        int | None,
+        typer.Option("--into", help="How many platforms to divide PATH among; 3 by default."),
+    ] = None,
+    how: Annotated[
+        Division,
+        typer.Option(
+            "--how",
+            metavar="HOW",
+            help="How PATH is divided: equal, size-skew, label-skew or by source.",
+        ),
+    ] = "equal",
     alpha: Annotated[
         float, typer.Option("--alpha", help="The Dirichlet skew: smaller is more.")
     ] = 0.5,
@@ -274,6 +299,7 @@ def platforms(
     from fedner.cli.output import show_json
 
     if source is None:
+        platforms_view.refuse_division(into, how)
         result = platforms_view.built_in(num_sentences, seed, out, overwrite=overwrite)
     else:
         from fedner.cli import inputs

@@ -9,7 +9,9 @@ from fedner.cli.arguments import AsJson
 
 
 def init(
-    path: Annotated[Path, typer.Argument(help="The file to write.")] = Path("federation.toml"),
+    path: Annotated[Path, typer.Argument(metavar="FILE", help="The file to write.")] = Path(
+        "federation.toml"
+    ),
     overwrite: Annotated[
         bool, typer.Option("--overwrite", help="Replace a file that is already there.")
     ] = False,

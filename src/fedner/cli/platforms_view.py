@@ -10,8 +10,10 @@ from fedner.cli.output import console, highlighted, show_place, table
 from fedner.corpus.document import Corpus
 from fedner.corpus.platforms import Division, by_source, divide
 from fedner.corpus.sentence import Sentence
+from fedner.errors import FednerError
 
 NUM_EXAMPLES = 2
+NUM_PLATFORMS = 3
 
 
 def built_in(
@@ -43,10 +45,17 @@ def built_in(
     return {"title": title, "synthetic": True, "platforms": rows, "written": _written(out)}
 
 
+def refuse_division(into: int | None, how: Division) -> None:
+    """Refuse options that divide a corpus where none was given."""
+    if into is not None or how != "equal":
+        given = f"--how {how}" if into is None else f"--into {into}"
+        raise FednerError(f"{given} divides a corpus, and none was given", "Name its PATH.")
+
+
 def divided(
     loaded: Loaded,
     *,
-    into: int,
+    into: int | None,
     how: Division,
     alpha: float,
     by: CliUnit,
@@ -58,11 +67,23 @@ def divided(
     from fedner.corpus.excerpt import as_documents
     from fedner.corpus.writers.jsonl import write_jsonl
 
+    if how == "source" and into is not None:
+        raise FednerError(
+            f"--into {into} does not go with --how source: every source is a platform",
+            "Leave out --into, or choose --how equal, size-skew or label-skew.",
+        )
     sentences = loaded.prepared(None, "longest").sentences
     if how == "source":
         parts = dict(by_source(sentences))
     else:
-        shares = divide(sentences, into=into, how=how, seed=seed, alpha=alpha, by=by)
+        shares = divide(
+            sentences,
+            into=NUM_PLATFORMS if into is None else into,
+            how=how,
+            seed=seed,
+            alpha=alpha,
+            by=by,
+        )
         parts = {f"platform-{number}": part for number, part in enumerate(shares, start=1)}
     known = {document.id: document for document in loaded.corpus}
     rows = []

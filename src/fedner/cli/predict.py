@@ -1,6 +1,7 @@
 """`fedner predict`: mentions of a saved tagger in any input, streamed."""
 
 import json as json_module
+import os
 import sys
 from collections.abc import Iterable, Iterator
 from pathlib import Path
@@ -8,30 +9,43 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from fedner.cli.arguments import MovedContext, MovedVectors, OfPlatform, TaggerFolder
+from fedner.cli.arguments import MovedContext, MovedVectors, OfPlatform, TaggerFolder, TextEncoding
 from fedner.errors import FednerError
+from fedner.visible import visible_json
 
 if TYPE_CHECKING:
-    from fedner.corpus.document import Document
+    from fedner.inference.inputs import PredictionInput
     from fedner.inference.predict import Predicted, Predictor
 
-TEXT = "text"
 Device = Literal["cpu", "cuda"]
 
 
 def predict(
     model: TaggerFolder,
     source: Annotated[
-        Path, typer.Argument(metavar="INPUT", help="A file or folder; - reads lines of text.")
+        Path,
+        typer.Argument(
+            metavar="INPUT",
+            help="A text file, a folder of .txt files, a corpus in any format, or - for text from "
+            "standard input.",
+        ),
     ],
     platform: OfPlatform = None,
     out: Annotated[
-        Path | None, typer.Option("--out", help="Write JSONL here, whole or not at all.")
+        Path | None,
+        typer.Option("--out", help="Write JSONL to this new file, whole or not at all."),
     ] = None,
     format: Annotated[
         str,
-        typer.Option("--format", help="The format of the input; text: each line is a document."),
+        typer.Option(
+            "--format",
+            help="The format of INPUT. text: each file is a document; lines: each line is one.",
+        ),
     ] = "auto",
+    encoding: TextEncoding = None,
+    lenient: Annotated[
+        bool, typer.Option("--lenient", help="Go on without texts of a corpus that are broken.")
+    ] = False,
     vectors: MovedVectors = None,
     context: MovedContext = None,
     device: Annotated[Device, typer.Option("--device", help="Where to run.")] = "cpu",
@@ -39,63 +53,55 @@ def predict(
         bool, typer.Option("--json", help="Print JSONL for machines on standard output.")
     ] = False,
 ) -> None:
-    """Find mentions with a saved tagger: character offsets, labels and confidences."""
+    """Find mentions with a saved tagger: character offsets, labels and confidences.
+
+    A text file is one document: offsets count the characters of the whole file.
+    """
+    from fedner.cli.left_out import exit_code, show_left_out
+    from fedner.inference.inputs import open_input
     from fedner.inference.predict import Predictor
     from fedner.runs.folder import tagger_folder
 
-    folder = tagger_folder(model, platform)
-    predictor = Predictor.load(folder, vectors=vectors, context=context, device=device)
-    found = predictor.predict_documents(_documents(source, format))
     if out is not None:
-        num_documents, num_mentions = _write(out, found, predictor)
+        _refuse_existing(out)
+    folder = tagger_folder(model, platform)
+    opened = open_input(source, format, encoding, sys.stdin.buffer)
+    predictor = Predictor.load(folder, vectors=vectors, context=context, device=device)
+    documents = opened.documents if lenient else opened.whole()
+    found = predictor.predict_documents(documents)
+    if out is not None:
+        num_documents, num_mentions = _write(out, found, predictor, opened)
         typer.echo(f"{out}: {num_mentions:,} mentions in {num_documents:,} documents", err=True)
     elif json:
-        for line in _lines(found, predictor):
+        for line in _lines(found, predictor, opened):
             sys.stdout.write(line)
     else:
         _show(found, predictor)
+    show_left_out(opened.left_out)
+    _show_problems(opened, lenient=lenient)
+    if code := exit_code(opened.left_out):
+        raise typer.Exit(code)
 
 
-def _documents(source: Path, format: str) -> "Iterator[Document]":
-    """Return the documents of the input as a stream; what cannot be placed is only annotation."""
-    from fedner.corpus.reading import open_corpus
-
-    if str(source) == "-":
-        return _text_lines(sys.stdin, "-")
-    if format == TEXT:
-        return _text_file(source)
-    try:
-        _, documents, _ = open_corpus(source, format)
-    except FednerError:
-        if format == "auto" and source.is_file() and source.suffix == ".txt":
-            return _text_file(source)
-        raise
-    return documents
-
-
-def _text_file(path: Path) -> "Iterator[Document]":
-    try:
-        with path.open(encoding="utf-8", newline="\n") as file:
-            yield from _text_lines(file, path.name)
-    except UnicodeDecodeError as error:
+def _refuse_existing(out: Path) -> None:
+    if os.path.lexists(out):
         raise FednerError(
-            f"{path} is not UTF-8: {error.reason}", "Convert the file to UTF-8."
-        ) from error
-    except OSError as error:
-        raise FednerError(f"cannot read {path}: {error.strerror}", "Check the path.") from error
+            f"{out} is already there", "Choose another --out: predicting never overwrites."
+        )
 
 
-def _text_lines(lines: Iterable[str], name: str) -> "Iterator[Document]":
-    from fedner.corpus.document import Document
-
-    for number, line in enumerate(lines, start=1):
-        text = line.rstrip("\r\n")
-        if text.strip():
-            yield Document(f"{name}:{number}", text, source=name)
+def _show_problems(opened: "PredictionInput", *, lenient: bool) -> None:
+    """Say what of a corpus was not read; annotation that is wrong does not matter here."""
+    if lenient and opened.log.total:
+        counts = ", ".join(f"{count:,} {kind}" for kind, count in opened.log.counts.most_common())
+        typer.echo(f"{opened.source}: problems in the input: {counts}", err=True)
 
 
-def _write(out: Path, found: "Iterable[Predicted]", predictor: "Predictor") -> tuple[int, int]:
+def _write(
+    out: Path, found: "Iterable[Predicted]", predictor: "Predictor", opened: "PredictionInput"
+) -> tuple[int, int]:
     from fedner.durable import writing
+    from fedner.inference.permissions import output_mode
 
     counts = [0, 0]
 
@@ -105,14 +111,17 @@ def _write(out: Path, found: "Iterable[Predicted]", predictor: "Predictor") -> t
             counts[1] += len(predicted.mentions)
             yield predicted
 
-    with writing(out) as file:
-        for line in _lines(counted(), predictor):
+    with writing(out, mode=output_mode(opened.files, out), overwrite=False) as file:
+        for line in _lines(counted(), predictor, opened):
             file.write(line.encode("utf-8", "surrogatepass"))
     return counts[0], counts[1]
 
 
-def _lines(found: "Iterable[Predicted]", predictor: "Predictor") -> Iterator[str]:
+def _lines(
+    found: "Iterable[Predicted]", predictor: "Predictor", opened: "PredictionInput"
+) -> Iterator[str]:
     """Yield the lines of fedner's own JSONL, with a confidence beside every span."""
+    from fedner.cli.left_out import as_dicts
     from fedner.corpus.readers.jsonl import VERSION
 
     yield _line(
@@ -121,6 +130,7 @@ def _lines(found: "Iterable[Predicted]", predictor: "Predictor") -> Iterator[str
             "version": VERSION,
             "name": "predictions",
             "labels": list(predictor.model.space.labels),
+            **({"left_out": as_dicts(opened.left_out)} if opened.left_out else {}),
         }
     )
     for predicted in found:
@@ -143,13 +153,15 @@ def _lines(found: "Iterable[Predicted]", predictor: "Predictor") -> Iterator[str
 
 
 def _line(record: dict[str, Any]) -> str:
-    return json_module.dumps(record, ensure_ascii=False, separators=(",", ":")) + "\n"
+    text = json_module.dumps(record, ensure_ascii=False, separators=(",", ":"))
+    return visible_json(text) + "\n"
 
 
 def _show(found: "Iterable[Predicted]", predictor: "Predictor") -> None:
-    from fedner.cli.output import console, highlighted
+    from fedner.cli.output import console, highlighted, show_place
 
     for predicted in found:
+        show_place("document", predicted.document.id)
         spans = [(mention.start, mention.end, mention.label) for mention in predicted.mentions]
         console.print(highlighted(predicted.document.text, spans, predictor.model.space.labels))
         for mention in predicted.mentions:

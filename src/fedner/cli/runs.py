@@ -5,6 +5,8 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
+from fedner.errors import FednerError
+
 if TYPE_CHECKING:
     from rich.text import Text
 
@@ -25,21 +27,24 @@ def evaluate(run: RunArgument, json: JsonOption = False) -> None:
     from fedner.cli.results_view import show_scores
     from fedner.runs.assembly import assemble
     from fedner.runs.folder import open_run
+    from fedner.runs.taggers import check_taggers
     from fedner.runs.training import score_run
 
     folder = open_run(run)
-    record = score_run(assemble(folder.settings()), folder)
+    federation = assemble(folder.settings())
+    check_taggers(federation, folder)
+    record = score_run(federation, folder)
     show_json(record) if json else show_scores(record)
 
 
 def compare(
-    first: Annotated[Path, typer.Argument(metavar="RUN", help="A run folder.")],
-    second: Annotated[Path, typer.Argument(metavar="RUN", help="Another one.")],
+    first: Annotated[Path, typer.Argument(metavar="FIRST", help="A run folder.")],
+    second: Annotated[Path, typer.Argument(metavar="SECOND", help="Another one.")],
     method: MethodOption = "federated",
     seed: Annotated[int, typer.Option("--seed", help="The seed of the resampling.")] = 1,
     json: JsonOption = False,
 ) -> None:
-    """Compare two runs: a paired test on every platform, the second RUN against the first."""
+    """Compare two runs: a paired test on every platform, SECOND against FIRST."""
     from fedner.cli.output import show_json
     from fedner.runs.comparison import compare as compare_runs
     from fedner.runs.folder import open_run
@@ -76,11 +81,18 @@ def _show_comparison(found: dict[str, Any]) -> None:
 def report(run: RunArgument, json: JsonOption = False) -> None:
     """Write the report of RUN (HTML, opens offline) and its model card (Markdown) anew."""
     from fedner.cli.output import show_json, show_place
-    from fedner.runs.folder import open_run
+    from fedner.runs.folder import UNHARMED, open_run
     from fedner.runs.report import write_report
 
     folder = open_run(run)
-    write_report(folder)
+    folder.settings()  # all that is wrong with them is said at once
+    try:
+        write_report(folder)
+    except (LookupError, TypeError, AttributeError, ValueError) as error:
+        # The report reads many records; one that lacks what it should have was altered.
+        raise FednerError(
+            f"the records of {run} are damaged: {type(error).__name__}: {error}", UNHARMED
+        ) from error
     if json:
         show_json({"report": str(folder.report), "card": str(folder.card)})
     else:

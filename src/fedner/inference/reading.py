@@ -14,8 +14,11 @@ from fedner.corpus.schemes import decode
 from fedner.corpus.segment import SentencePolicy
 from fedner.corpus.sentence import Entity, Sentence
 
+BYTE_ORDER_MARK = "\ufeff"
 # A chunk has about this many characters, or one document.
 CHUNK_CHARACTERS = 1 << 17
+# At most about this many tokens are tagged at a time: a document may be as long as a book.
+CHUNK_TOKENS = 1 << 15
 # Longer sentences are cut, at a punctuation mark if there is one.
 LONGEST_SENTENCE = 1_000
 
@@ -73,7 +76,7 @@ def read_documents(find: Finder, documents: Iterable[Document]) -> Iterator[Pred
     """
     for chunk in _chunks(documents):
         by_document = [_sentences_of(document) for document in chunk]
-        found = iter(find([one for each in by_document for one in each]))
+        found = _tagged(find, [one for each in by_document for one in each])
         for document, sentences in zip(chunk, by_document, strict=True):
             mentions = [
                 _mention(document, sentence, entity, confidence)
@@ -81,6 +84,19 @@ def read_documents(find: Finder, documents: Iterable[Document]) -> Iterator[Pred
                 for entity, confidence in next(found)
             ]
             yield Predicted(document, tuple(mentions))
+
+
+def _tagged(find: Finder, sentences: Sequence[Sentence]) -> Iterator[list[tuple[Entity, float]]]:
+    """Yield the entities of each sentence, a bounded number of them at a time."""
+    part: list[Sentence] = []
+    size = 0
+    for sentence in sentences:
+        if part and size + len(sentence.tokens) > CHUNK_TOKENS:
+            yield from find(part)
+            part, size = [], 0
+        part.append(sentence)
+        size += len(sentence.tokens)
+    yield from find(part)
 
 
 def read_texts(find: Finder, texts: Iterable[str]) -> list[tuple[Mention, ...]]:
@@ -112,7 +128,10 @@ def _chunks(documents: Iterable[Document]) -> Iterator[list[Document]]:
 
 
 def _sentences_of(document: Document) -> tuple[Sentence, ...]:
-    bare = Document(document.id, document.text, (), document.segments)
+    text = document.text
+    if text.startswith(BYTE_ORDER_MARK):  # no word: offsets stay, and the tagger never sees it
+        text = " " + text[1:]
+    bare = Document(document.id, text, (), document.segments)
     policy: SentencePolicy = "rule" if document.segments is None else "as given"
     return prepare([bare], sentences=policy, max_tokens=LONGEST_SENTENCE).sentences
 

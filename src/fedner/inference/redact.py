@@ -4,14 +4,17 @@ Found mentions become their type in brackets, a pseudonym that is the same for t
 mask of the same length. A tagger misses mentions: what comes out is not anonymous by itself.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+import os
+from collections import Counter
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
 
-from fedner.corpus.document import Document
 from fedner.durable import write_bytes
 from fedner.errors import FednerError
+from fedner.inference.notes import Notes, find_notes, summary
+from fedner.inference.permissions import make_folders, output_mode
 from fedner.inference.predict import Mention, Predictor
 
 How = Literal["type", "pseudonym", "mask"]
@@ -110,73 +113,104 @@ def _replacement(words: str, label: str, how: How, names: Pseudonyms) -> str:
 
 @dataclass(frozen=True, slots=True)
 class RedactedFile:
-    """What became of a file: where it went, and what was replaced, by type."""
+    """What became of a file.
+
+    Attributes:
+        source: The file.
+        target: Where its redacted text went.
+        replacements: What was replaced, in order of the text.
+    """
 
     source: Path
     target: Path
-    replaced: dict[str, int]
+    replacements: tuple[Replacement, ...]
+
+    @property
+    def replaced(self) -> dict[str, int]:
+        """How many mentions were replaced, by type."""
+        return dict(sorted(Counter(each.label for each in self.replacements).items()))
 
 
 def redact_files(
-    predictor: Predictor, source: Path, target: Path, how: How = "type"
+    predictor: Predictor,
+    source: Path | Notes,
+    target: Path,
+    how: How = "type",
+    *,
+    encoding: str | None = None,
 ) -> Iterator[RedactedFile]:
-    """Redact one file, or every .txt file under a folder, into another place.
+    """Redact one file of text, or the notes of a folder, into another place.
 
-    Bytes that are not UTF-8 stay what they are. Pseudonyms are consistent over all files.
+    Everything but the mentions stays byte for byte: byte-order mark, line ends, blanks. Pseudonyms
+    are consistent over all files. Nothing is written before all files have been looked at.
 
     Args:
         predictor: What finds the mentions.
-        source: A file of text, or a folder.
+        source: A file or a folder; or what `find_notes` found in one, by a caller who says what
+            was left out.
         target: The file or folder to write; never the input itself.
         how: How mentions are replaced.
+        encoding: How the files are encoded; None for UTF-8.
 
     Raises:
-        FednerError: There is nothing to read, or something would be overwritten.
+        FednerError: There is nothing to read, a file is not text, or something would be
+            overwritten.
     """
-    pairs = _pairs(source, target)
+    notes = source if isinstance(source, Notes) else _all_readable(find_notes(source, encoding))
+    pairs = redaction_targets(notes, target)
     names = Pseudonyms()
-    for read_from, write_to in pairs:
-        # Undecodable bytes become lone surrogates, and the very same bytes again on the way out.
-        text = _bytes_of(read_from).decode("utf-8", "surrogateescape")
-        mentions = next(predictor.predict_documents([Document(read_from.name, text)])).mentions
-        result = redact(text, mentions, how, names)
-        write_to.parent.mkdir(parents=True, exist_ok=True)
-        write_bytes(write_to, result.text.encode("utf-8", "surrogateescape"))
-        yield RedactedFile(read_from, write_to, _by_label(result.replacements))
+    for file in notes.texts():
+        write_to = pairs[file.path]
+        mentions = predictor.predict(file.text)
+        result = redact(file.text, mentions, how, names)
+        _make_folders(notes, file.path, write_to)
+        write_bytes(
+            write_to,
+            file.encoded(result.text),
+            mode=output_mode([file.path], write_to),
+            overwrite=False,
+        )
+        yield RedactedFile(file.path, write_to, result.replacements)
 
 
-def _by_label(replacements: Sequence[Replacement]) -> dict[str, int]:
-    counts: dict[str, int] = {}
-    for each in replacements:
-        counts[each.label] = counts.get(each.label, 0) + 1
-    return dict(sorted(counts.items()))
+def redaction_targets(notes: Notes, target: Path) -> dict[Path, Path]:
+    """Return where the redacted text of each note goes.
 
-
-def _pairs(source: Path, target: Path) -> list[tuple[Path, Path]]:
-    """Return which file goes where; nothing that exists is ever a target."""
+    Raises:
+        FednerError: Something is there already, or the target lies within the input.
+    """
+    source = notes.root
     if source.is_dir():
-        inside = target.resolve().is_relative_to(source.resolve())
-        if inside:
+        if target.resolve().is_relative_to(source.resolve()):
             raise FednerError(f"{target} lies within {source}", "Choose a folder outside of it.")
-        found = sorted(path for path in source.rglob("*.txt") if path.is_file())
-        pairs = [(path, target / path.relative_to(source)) for path in found]
-        if not pairs:
-            raise FednerError(f"{source} has no .txt file", "Name a folder of .txt files.")
-    elif source.is_file():
-        pairs = [(source, target / source.name if target.is_dir() else target)]
+        pairs = {path: target / path.relative_to(source) for path in notes.files}
     else:
-        raise FednerError(f"{source}: no such file or folder", "Check the path.")
-    there = [str(write_to) for _, write_to in pairs if write_to.exists()]
+        pairs = {source: target / source.name if target.is_dir() else target}
+    there = [str(each) for each in pairs.values() if os.path.lexists(each)]
     if there:
+        files = "1 file is" if len(there) == 1 else f"{len(there):,} files are"
         raise FednerError(
-            f"{len(there)} files are already there: {', '.join(there[:5])}",
+            f"{files} already there: {', '.join(there[:5])}",
             "Choose another --out: redacting never overwrites.",
         )
     return pairs
 
 
-def _bytes_of(path: Path) -> bytes:
-    try:
-        return path.read_bytes()
-    except OSError as error:
-        raise FednerError(f"cannot read {path}: {error.strerror}", "Check the path.") from error
+def _all_readable(notes: Notes) -> Notes:
+    """Refuse a folder of which a part cannot be redacted."""
+    if notes.refused:
+        raise FednerError(
+            f"{notes.root} has files that cannot be redacted: {'; '.join(summary(notes.refused))}",
+            notes.refused[0].hint,
+        )
+    return notes
+
+
+def _make_folders(notes: Notes, source: Path, target: Path) -> None:
+    """Make the folders of a target, each as open as its counterpart in the input at most."""
+    if notes.root.is_dir():
+        depth = len(source.relative_to(notes.root).parents)
+        for above in reversed(range(depth)):
+            make_folders(target.parents[above], source.parents[above])
+    else:
+        make_folders(target.parent, source.resolve().parent)

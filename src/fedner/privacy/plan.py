@@ -116,7 +116,9 @@ def plan(
 
     multiplier = needed("pld", target_epsilon) if target_epsilon is not None else noise
     if multiplier is None:
-        raise FednerError("Neither a noise multiplier nor a target epsilon was given.")
+        raise FednerError(
+            "Neither a noise multiplier nor a target epsilon was given.", "Give one of the two."
+        )
     total = {(multiplier, probability): steps}
     end = CurvePoint(epochs, rdp_epsilon(total, delta), pld_epsilon(total, delta))
     curve = _curve(multiplier, probability, steps_per_epoch, end, delta) if with_curve else (end,)
@@ -197,4 +199,7 @@ def _require(
     if noise is not None and not (math.isfinite(noise) and noise >= 0):
         problems.append(f"noise is {noise}, expected a number from 0 up")
     if problems:
-        raise FednerError("The privacy plan makes no sense: " + "; ".join(problems) + ".")
+        raise FednerError(
+            "The privacy plan makes no sense: " + "; ".join(problems) + ".",
+            "`fedner privacy plan --help` explains each number.",
+        )

@@ -7,7 +7,7 @@ from typing import Any
 
 from fedner.durable import write_text
 from fedner.errors import FednerError
-from fedner.federated.checkpoints import read_state, stored_rounds
+from fedner.federated.checkpoints import owner_folder, read_state, stored_rounds
 from fedner.models.checkpoint import EmbeddingPaths, save_tagger
 from fedner.models.features import TagSpace, select
 from fedner.models.tagger import Tagger
@@ -74,13 +74,18 @@ def adapt(
         platform: The new platform's data and how they are read.
         out: The folder for its tagger.
         tune_shared: Whether the platform's copy of the shared module is trained too.
-        epochs: How many epochs at most.
+        epochs: How many epochs at most; 1 or more.
         patience: Epochs without a better score on a held-out tenth after which training ends.
         after_epoch: Called after every epoch.
 
     Raises:
         FednerError: The run is not finished, or the platform's data do not fit it.
     """
+    if epochs < 1:
+        raise FednerError(
+            f"--epochs {epochs}: a new platform trains its own part, for at least 1 epoch",
+            "Leave it out: training stops by itself when the scores no longer rise.",
+        )
     if out.exists() and (not out.is_dir() or any(out.iterdir())):
         raise FednerError(f"{out} is already there", "Name another folder with --out.")
     federation = _joined(run, platform)
@@ -211,7 +216,7 @@ def _keep(
 ) -> None:
     held = federation.settings.embeddings
     save_tagger(
-        out,
+        owner_folder(out),  # what was trained on a platform's texts may tell of them
         tagger,
         federation.recipe,
         federation.spaces[name],

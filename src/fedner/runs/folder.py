@@ -27,6 +27,7 @@ FEDERATED = "federated"
 # Written before a run has anything that could be resumed.
 LEDGER_NAME = "ledger_name.json"
 BEGINNING = (SETTINGS, FACTS, LEDGER_NAME)
+UNHARMED = "Take an unharmed copy of the run, or train it again."
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,14 +69,16 @@ class RunFolder:
         """
         path = self.path / name
         try:
-            record: dict[str, Any] = json.loads(path.read_bytes())
+            record = json.loads(path.read_bytes())
         except FileNotFoundError:
             raise FednerError(
                 f"{self.path} has no {name}",
                 f"The run may not be finished: `fedner train {self.path} --resume` goes on.",
             ) from None
         except (OSError, ValueError) as error:
-            raise FednerError(f"{path} cannot be read: {error}", "Train the run again.") from error
+            raise FednerError(f"{path} cannot be read: {error}", UNHARMED) from error
+        if not isinstance(record, dict):
+            raise FednerError(f"{path} is damaged: it holds no record", UNHARMED)
         return record
 
     def settings(self) -> Settings:
@@ -83,10 +86,18 @@ class RunFolder:
         return parse(self.read(SETTINGS), str(self.path / SETTINGS))
 
     def rounds(self) -> list[dict[str, Any]]:
-        """Return the record of every round; a line that a kill cut off is left out."""
+        """Return the record of every round; a line that a kill cut off is left out.
+
+        Raises:
+            FednerError: A line is damaged.
+        """
         path = self.path / RECORD
         lines = path.read_bytes().split(b"\n")[:-1] if path.is_file() else []
-        return [json.loads(line) for line in lines]
+        try:
+            records = [dict(json.loads(line)) for line in lines]
+        except (ValueError, TypeError) as error:
+            raise FednerError(f"{path} is damaged: {error}", UNHARMED) from error
+        return records
 
 
 def check_folder(path: Path, settings: Settings, *, resume: bool) -> None:
@@ -192,6 +203,13 @@ def tagger_folder(path: Path, platform: str | None, method: str = FEDERATED) -> 
         FednerError: There is no such tagger.
     """
     if not (path / SETTINGS).is_file():
+        if not (path / CARD).is_file():
+            raise FednerError(
+                f"{path} holds neither a run nor a saved tagger"
+                if path.is_dir()
+                else f"{path}: {'not a' if path.exists() else 'no such'} folder",
+                "Name a folder that `fedner train` or `fedner adapt` wrote.",
+            )
         if platform is None:
             return path
         raise FednerError(f"{path} holds no run, so it has no platforms", "Leave out --platform.")

@@ -4,8 +4,10 @@ spaCy imports this file whenever it makes any pipeline (the entry point `spacy_f
 imports nothing heavy before a component of its own is asked for.
 
 The tagger reads the text of the document with fedner's own sentences and tokens, and so predicts
-what `fedner predict` does, whatever the pipeline's tokeniser. A mention that begins or ends within
-a token of spaCy's is widened to whole tokens; where two then share a token, the surer one stands.
+what `fedner predict` does, whatever the pipeline's tokeniser. spaCy's entities are made of whole
+tokens: where a mention begins or ends within one, the token is split there (`spacy_tokens.py`), so
+that offsets are those of `fedner predict`. On request the mention is widened instead; where two
+then share a token, the surer one stands.
 """
 
 import json
@@ -19,12 +21,15 @@ from typing import TYPE_CHECKING, Any
 
 from fedner.corpus.readers.extras import required
 from fedner.errors import FednerError
+from fedner.runs.spacy_tokens import split_tokens
 
 if TYPE_CHECKING:
     from spacy.tokens import Doc, Span
 
     from fedner.inference.predict import Predictor
     from fedner.inference.reading import Mention
+
+SPLIT, EXPAND = "split", "expand"
 
 _Language = required("spacy.language", "spacy", "spaCy components").Language
 
@@ -72,10 +77,25 @@ class FednerComponent:
             stand, and mentions that overlap them are left out (as with spaCy's own rulers).
         spans_key: The key in `doc.spans` for all mentions, with their confidences as `scores`;
             None for none.
+        alignment_mode: What is done with a mention that begins or ends within a token: "split" the
+            token, or "expand" the mention.
     """
 
-    def __init__(self, place: TaggerPlace, *, overwrite_ents: bool, spans_key: str | None) -> None:
+    def __init__(
+        self,
+        place: TaggerPlace,
+        *,
+        overwrite_ents: bool,
+        spans_key: str | None,
+        alignment_mode: str = SPLIT,
+    ) -> None:
+        if alignment_mode not in (SPLIT, EXPAND):
+            raise FednerError(
+                f"alignment_mode: found {alignment_mode!r}; expected {SPLIT!r} or {EXPAND!r}",
+                f'"{SPLIT}" keeps the borders of mentions, "{EXPAND}" those of tokens.',
+            )
         self.place = place
+        self.alignment_mode = alignment_mode
         self.overwrite_ents = overwrite_ents
         self.spans_key = spans_key
         self._predictor: Predictor | None = None
@@ -136,9 +156,16 @@ class FednerComponent:
 
     def __reduce__(self) -> tuple[Any, ...]:
         # Another process opens the same files instead of receiving a copy of the tagger.
-        return _reopened, (self.place, self.overwrite_ents, self.spans_key)
+        return _reopened, (
+            self.place,
+            self.overwrite_ents,
+            self.spans_key,
+            self.alignment_mode,
+        )
 
     def _annotate(self, doc: "Doc", mentions: Sequence["Mention"]) -> None:
+        if self.alignment_mode == SPLIT:
+            split_tokens(doc, {at for each in mentions for at in (each.start, each.end)})
         found = [
             (span, mention.confidence)
             for mention in mentions
@@ -214,8 +241,15 @@ def _work_alone() -> None:
     torch.set_num_threads(1)
 
 
-def _reopened(place: TaggerPlace, overwrite_ents: bool, spans_key: str | None) -> FednerComponent:
-    return FednerComponent(place, overwrite_ents=overwrite_ents, spans_key=spans_key)
+def _reopened(
+    place: TaggerPlace, overwrite_ents: bool, spans_key: str | None, alignment_mode: str
+) -> FednerComponent:
+    return FednerComponent(
+        place,
+        overwrite_ents=overwrite_ents,
+        spans_key=spans_key,
+        alignment_mode=alignment_mode,
+    )
 
 
 def create_component(
@@ -228,6 +262,7 @@ def create_component(
     device: str,
     overwrite_ents: bool,
     spans_key: str | None,
+    alignment_mode: str,
 ) -> FednerComponent:
     """Return the component that a pipeline's configuration asks for.
 
@@ -242,6 +277,7 @@ def create_component(
         device: "cpu" or "cuda".
         overwrite_ents: See `FednerComponent`.
         spans_key: See `FednerComponent`.
+        alignment_mode: See `FednerComponent`.
     """
     del nlp, name
     place = TaggerPlace(
@@ -251,7 +287,7 @@ def create_component(
         None if context is None else Path(context),
         device,
     )
-    return FednerComponent(place, overwrite_ents=overwrite_ents, spans_key=spans_key)
+    return _reopened(place, overwrite_ents, spans_key, alignment_mode)
 
 
 _Language.factory(
@@ -264,6 +300,7 @@ _Language.factory(
         "device": "cpu",
         "overwrite_ents": False,
         "spans_key": None,
+        "alignment_mode": SPLIT,
     },
     func=create_component,
 )

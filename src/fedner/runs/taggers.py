@@ -2,14 +2,15 @@
 
 from pathlib import Path
 
+from fedner.errors import FednerError
 from fedner.federated.annotation import union_space
 from fedner.federated.checkpoints import owner_folder
-from fedner.models.checkpoint import KIND, VERSION, WEIGHTS, EmbeddingPaths, save_tagger
+from fedner.models.checkpoint import CARD, KIND, VERSION, WEIGHTS, EmbeddingPaths, save_tagger
 from fedner.models.features import TagSpace
 from fedner.models.tagger import Tagger
 from fedner.runs.assembly import Federation, new_tagger
 from fedner.runs.folder import FEDERATED, RunFolder
-from fedner.runs.outcome import ALONE
+from fedner.runs.outcome import ALONE, METHODS
 from fedner.settings import HASHED, NO_CONTEXT
 from fedner.tensor_files import read_tensors
 
@@ -53,6 +54,33 @@ def keep_tagger(
         paths=paths,
         facts=facts,
     )
+
+
+def check_taggers(federation: Federation, folder: RunFolder) -> None:
+    """Refuse a run of which taggers are gone: scores of the rest would take their place.
+
+    Raises:
+        FednerError: A platform has no tagger of a method that others have; all are named.
+    """
+    found = {
+        (name, method)
+        for name in federation.names
+        for method in METHODS
+        if (folder.tagger(name, method) / CARD).is_file()
+    }
+    methods = {FEDERATED, *(method for _, method in found)}
+    missing = [
+        f"{method}/{name}"
+        for method in sorted(methods)
+        for name in federation.names
+        if (name, method) not in found
+    ]
+    if missing:
+        raise FednerError(
+            f"{folder.path} lacks the taggers {', '.join(missing)}",
+            f"If the run was stopped, `fedner train {folder.path} --resume` goes on with it; "
+            f"else take an unharmed copy.",
+        )
 
 
 def stored_tagger(

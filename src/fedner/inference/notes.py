@@ -1,0 +1,182 @@
+"""The notes of a file or a folder: which files are read, and which are left out and why.
+
+Nothing is left out without a word: what may be meant as a note but is no text is *refused*, what
+only lies beside the notes is *skipped*, and both are named.
+"""
+
+import os
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from fedner.corpus.document import Document
+from fedner.corpus.file_kinds import kind_of_file
+from fedner.errors import FednerError
+from fedner.inference.text_files import TextFile, TextFileError, read_text_file, text_encoding
+
+SUFFIXES: Final = (".txt", ".text")
+"""How the notes of a folder are called, in any case; a file that is named itself may have any."""
+
+_NAME_IT: Final = "Name it by itself."
+
+
+@dataclass(frozen=True, slots=True)
+class LeftOut:
+    """A file of a folder that is not read.
+
+    Attributes:
+        path: The file.
+        why: What it is, or what is wrong with it, in a few words.
+        hint: What to do about it.
+        is_refused: Whether it may be meant as a note: a document that is not text, or a text that
+            cannot be read. Else it is another file that only lies beside the notes.
+    """
+
+    path: Path
+    why: str
+    hint: str
+    is_refused: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Notes:
+    """The notes of an input, and what in it is none.
+
+    Attributes:
+        root: The input: a file or a folder.
+        files: The notes, sorted by path.
+        left_out: What is not read, sorted by path; none where the input is a file.
+        encoding: How the files are encoded; None for UTF-8.
+    """
+
+    root: Path
+    files: tuple[Path, ...]
+    left_out: tuple[LeftOut, ...] = ()
+    encoding: str | None = None
+
+    @property
+    def refused(self) -> tuple[LeftOut, ...]:
+        """What may be meant as a note, but cannot be read."""
+        return tuple(each for each in self.left_out if each.is_refused)
+
+    def texts(self) -> Iterator[TextFile]:
+        """Yield the notes, decoded, one after the other."""
+        return (read_text_file(path, self.encoding) for path in self.files)
+
+    def documents(self) -> Iterator[Document]:
+        """Yield the notes as documents: each is a whole file, named by its path without `.txt`."""
+        ids = self.ids()
+        for file in self.texts():
+            source = self._relative(file.path)
+            yield Document(ids[file.path], file.text, source=source)
+
+    def ids(self) -> dict[Path, str]:
+        """Return the id of each note: its path below the folder without `.txt`, as brat has it."""
+        names = {path: self._relative(path) for path in self.files}
+        short = {path: _without_suffix(name) for path, name in names.items()}
+        seen: dict[str, int] = {}
+        for name in short.values():
+            seen[name] = seen.get(name, 0) + 1
+        return {path: names[path] if seen[name] > 1 else name for path, name in short.items()}
+
+    def _relative(self, path: Path) -> str:
+        return path.name if path == self.root else path.relative_to(self.root).as_posix()
+
+
+def find_notes(source: Path, encoding: str | None = None) -> Notes:
+    """Return the notes of a file or a folder; every one of them can be read and decoded.
+
+    In a folder, notes are the files called `.txt` or `.text` (in any case), those of its
+    sub-folders too. Names that begin with a dot are left out.
+
+    Args:
+        source: A file, whatever its name, or a folder.
+        encoding: How the files are encoded; None for UTF-8.
+
+    Raises:
+        FednerError: There is no such input, the file is not text, or the folder has no note.
+    """
+    notes = survey(source, encoding)
+    if not notes.files:
+        raise no_notes(notes)
+    return notes
+
+
+def survey(source: Path, encoding: str | None = None) -> Notes:
+    """Do what `find_notes` does, for a folder without notes too."""
+    text_encoding(encoding)
+    if not source.is_dir():
+        if not os.path.lexists(source):
+            raise FednerError(f"{source}: no such file or folder", "Check the path.")
+        read_text_file(source, encoding)
+        return Notes(source, (source,), (), encoding)
+    files: list[Path] = []
+    left_out: list[LeftOut] = []
+    for path in _walk(source, left_out):
+        found = _judged(path, encoding)
+        files.append(path) if found is None else left_out.append(found)
+    return Notes(source, tuple(files), tuple(sorted(left_out, key=lambda one: one.path)), encoding)
+
+
+def _walk(folder: Path, left_out: list[LeftOut]) -> Iterator[Path]:
+    """Yield the files below a folder by path; folders that cannot be listed are left out."""
+
+    def failed(error: OSError) -> None:
+        place = Path(error.filename or folder)
+        why = f"a folder that cannot be listed: {error.strerror}"
+        left_out.append(LeftOut(place, why, "Check its permissions.", True))
+
+    found: list[Path] = []
+    for root, folders, names in os.walk(folder, onerror=failed):
+        hidden = [name for name in (*folders, *names) if name.startswith(".")]
+        left_out.extend(LeftOut(Path(root, name), "hidden", "", False) for name in hidden)
+        folders[:] = [name for name in folders if not name.startswith(".")]
+        links = [Path(root, name) for name in folders if Path(root, name).is_symlink()]
+        left_out.extend(LeftOut(link, "a link to a folder", _NAME_IT, True) for link in links)
+        found += [Path(root, name) for name in names if not name.startswith(".")]
+    yield from sorted(found)
+
+
+def _judged(path: Path, encoding: str | None) -> LeftOut | None:
+    """Return why a file of a folder is not read; None for a note."""
+    try:
+        if not path.is_file():
+            return LeftOut(path, "not a regular file", "", False)
+        if path.suffix.lower() in SUFFIXES:
+            read_text_file(path, encoding)
+            return None
+        kind = kind_of_file(path)
+    except TextFileError as error:
+        return LeftOut(path, error.why, error.hint, True)
+    except OSError as error:
+        return LeftOut(path, f"cannot be read: {error.strerror}", "Check its permissions.", True)
+    if kind is not None:
+        return LeftOut(path, kind.name, kind.hint, True)
+    suffix = path.suffix or "no suffix"
+    return LeftOut(path, f"not called .txt ({suffix})", "Rename it to .txt.", False)
+
+
+def no_notes(notes: Notes) -> FednerError:
+    """Return the error for a folder without a note that can be read."""
+    if not notes.left_out:
+        return FednerError(f"{notes.root} is empty", "Name a folder of .txt files.")
+    return FednerError(
+        f"{notes.root} has no note that can be read: {'; '.join(summary(notes.left_out))}",
+        next((each.hint for each in notes.left_out if each.hint), "Name a folder of .txt files."),
+    )
+
+
+def summary(left_out: Sequence[LeftOut]) -> list[str]:
+    """Return what was left out, by reason: the count, the reason, and the first few names."""
+    by_reason: dict[str, list[str]] = {}
+    for each in left_out:
+        by_reason.setdefault(each.why, []).append(each.path.name)
+    return [
+        f"{len(names):,} {why}: {', '.join(names[:3])}{', ...' if len(names) > 3 else ''}"
+        for why, names in by_reason.items()
+    ]
+
+
+def _without_suffix(name: str) -> str:
+    return name[:-4] if name.lower().endswith(".txt") else name
