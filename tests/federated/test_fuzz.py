@@ -46,8 +46,7 @@ from fedner.federated.messages import (
 from fedner.federated.record import RoundRecord
 from fedner.federated.screening import NormRule, Screen
 from fedner.privacy.events import GaussianRelease, Slice, from_json, to_json
-from fedner.privacy.ledger import check_mark
-from fedner.privacy.ledger_chain import LedgerMark, decode_mark, mark_from_json
+from fedner.privacy.ledger_marks import LedgerMark, check_mark, decode_mark, mark_from_json
 from fedner.privacy.scores import NoisedScores
 from fedner.scoring import Counts, Scores
 

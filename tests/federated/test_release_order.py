@@ -39,7 +39,8 @@ from fedner.federated.private_steps import (
 from fedner.privacy.budget import Budget
 from fedner.privacy.entropy import SeededSimulation, Source, SystemEntropy
 from fedner.privacy.events import GaussianRelease
-from fedner.privacy.ledger import FAILURES, Ledger, read_spent
+from fedner.privacy.ledger import Ledger, read_spent
+from fedner.privacy.ledger_files import FAILURES
 from fedner.privacy.noise import Clipped
 from fedner.privacy.noise import clip as clip_state
 from fedner.privacy.sampling import Draw, Units

@@ -16,8 +16,8 @@ from fedner.errors import FednerError
 from fedner.privacy.accountant import epsilon
 from fedner.privacy.budget import Budget
 from fedner.privacy.events import DeclaredUse, GaussianRelease
-from fedner.privacy.ledger import Ledger, check_mark, read_spent
-from fedner.privacy.ledger_chain import LedgerMark
+from fedner.privacy.ledger import Ledger, read_spent
+from fedner.privacy.ledger_marks import LedgerMark, check_mark
 
 pytest.importorskip("dp_accounting", reason="privacy accounting needs fedner[privacy]")
 

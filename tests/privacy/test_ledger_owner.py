@@ -13,7 +13,8 @@ from fedner.errors import FednerError
 from fedner.privacy.budget import Budget
 from fedner.privacy.events import GaussianRelease
 from fedner.privacy.ledger import Ledger
-from fedner.privacy.ledger_chain import encode_mark, opened, read_chain
+from fedner.privacy.ledger_chain import opened, read_chain
+from fedner.privacy.ledger_marks import encode_mark
 from fedner.privacy.ledger_owner import change_budget, ledger_chain, open_ledger, unit_key
 from fedner.privacy.unit_key import KEY_FILE
 

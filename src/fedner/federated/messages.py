@@ -22,7 +22,7 @@ from torch import Tensor
 from fedner.errors import FednerError
 from fedner.federated.strict_json import read_json
 from fedner.privacy.events import GaussianRelease, from_json
-from fedner.privacy.ledger_chain import LedgerMark, mark_from_json
+from fedner.privacy.ledger_marks import LedgerMark, mark_from_json
 from fedner.tensors import SharedState, State, num_bytes
 
 DTYPES = (torch.float32, torch.float64)

@@ -34,7 +34,7 @@ from fedner.federated.messages import (
 )
 from fedner.federated.private_steps import BudgetSpentError, PlatformPrivacy, PrivateSteps
 from fedner.privacy.events import GaussianRelease, to_json
-from fedner.privacy.ledger_chain import LedgerMark
+from fedner.privacy.ledger_marks import LedgerMark
 from fedner.privacy.sampling import Units
 from fedner.privacy.scores import NoisedScores, noised_scores
 from fedner.tensor_files import tensors_digest

@@ -37,7 +37,7 @@ from fedner.federated.screening import NormRule, OnRefusal, Screen
 from fedner.federated.server_noise import ServerNoise
 from fedner.federated.server_state import restore_server, store_server
 from fedner.federated.sizes import check_sizes, planned_batches
-from fedner.privacy.ledger_chain import LedgerMark
+from fedner.privacy.ledger_marks import LedgerMark
 from fedner.tensors import SharedState
 
 RECORD = "rounds.jsonl"

@@ -31,8 +31,7 @@ from fedner.federated.messages import (
     release_of,
 )
 from fedner.privacy.events import to_json
-from fedner.privacy.ledger import check_mark
-from fedner.privacy.ledger_chain import LedgerMark
+from fedner.privacy.ledger_marks import LedgerMark, check_mark
 from fedner.tensors import SharedState
 
 OnRefusal = Literal["continue", "stop"]

@@ -25,20 +25,18 @@ What can be detected: a changed, removed, inserted or reordered line; a cut end;
 payload; an older copy of the folder put back, or the folder deleted (the witness is ahead); another
 ledger put in its place. What cannot be detected here: folder *and* witness put back together, as by
 restoring a whole disk image, or an owner who rewrites both (the chain has no secret key). For that,
-every release carries a `LedgerMark`, and the server refuses a platform whose counter went back
-(`check_mark`). The marks tell the server how many releases the platform made in all, nothing else.
+every release carries a `LedgerMark` (`ledger_marks`): the server refuses a ledger that went back.
 """
 
 import hashlib
 import os
-from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-from fedner.durable import OWNER_ONLY, write_bytes
+from fedner.durable import write_bytes
 from fedner.errors import FednerError
 from fedner.privacy.accountant import Spend, epsilon
 from fedner.privacy.budget import Budget, BudgetGate, described
@@ -48,10 +46,8 @@ from fedner.privacy.ledger_chain import (
     BudgetLine,
     Chain,
     ChargeLine,
-    LedgerMark,
     ReleaseEntry,
     appended,
-    encode_mark,
 )
 from fedner.privacy.ledger_files import (
     LINES,
@@ -59,16 +55,14 @@ from fedner.privacy.ledger_files import (
     default_witness,
     locked,
     make_private,
+    note_failure,
     read_checked,
     recover,
 )
+from fedner.privacy.ledger_marks import LedgerMark, encode_mark
 from fedner.privacy.unit_key import make_key
 
-FAILURES = "failures.log"
 _PAYLOADS = "payloads"
-_MOST_FAILURE_BYTES = 10_000_000
-
-Request = tuple[str, int, str]
 
 
 @dataclass(frozen=True, slots=True)
@@ -352,18 +346,8 @@ class Ledger:
         return self.answer(run, round_number, broadcast_digest, payload, kept=kept)
 
     def note_failure(self, text: str) -> None:
-        """Keep for the owner's eyes why the work on a charged release failed; it is never sent.
-
-        Best effort: a full disk must not turn into a failure that others see.
-        """
-        path = self._folder / FAILURES
-        with suppress(OSError):
-            if path.exists() and path.stat().st_size > _MOST_FAILURE_BYTES:
-                path.unlink()
-            flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT
-            descriptor = os.open(path, flags, OWNER_ONLY)
-            with os.fdopen(descriptor, "ab") as handle:
-                handle.write(f"{_now()} {text}\n".encode(errors="backslashreplace"))
+        """Keep for the owner's eyes why the work on a charged release failed; it is never sent."""
+        note_failure(self._folder, f"{_now()} {text}")
 
     def spent(self, run: str | None = None, *, delta: float | None = None) -> Spend:
         """Return what was spent in all, or by one run."""
@@ -499,38 +483,11 @@ def os_user() -> str:
         return f"user {os.geteuid()}" if hasattr(os, "geteuid") else "unknown"
 
 
-def check_mark(platform: str, last_seen: LedgerMark | None, new: LedgerMark) -> None:
-    """See to it, on the server, that a platform's ledger only moves forward.
-
-    Raises:
-        FednerError: If the ledger is another one, went back, or holds another history.
-    """
-    if last_seen is None or new == last_seen:
-        return
-    if new.ledger != last_seen.ledger:
-        problem = f"is another ledger ({new.ledger}, expected {last_seen.ledger})"
-    elif new.counter < last_seen.counter:
-        problem = f"went back from entry {last_seen.counter} to {new.counter}"
-    elif new.counter == last_seen.counter:
-        problem = f"has another entry {new.counter} than it had before"
-    elif new.counter == last_seen.counter + 1 and new.previous != last_seen.digest:
-        problem = f"has another history before entry {new.counter}"
-    elif new.counter == last_seen.counter + 2 and new.earlier != last_seen.digest:
-        problem = f"has another history before entry {new.counter - 1}"
-    else:
-        return
-    raise FednerError(
-        f"The privacy ledger of platform {platform} {problem}: an older state was put back, or the "
-        "ledger was replaced, and what it spent since may be forgotten.",
-        f"Let {platform} restore its newest ledger before it takes part again.",
-    )
-
-
 def _spent(chain: Chain, run: str | None, delta: float) -> Spend:
     return epsilon([each.event for each in chain.releases if run in (None, each.run)], delta)
 
 
-def _key(entry: ReleaseEntry) -> Request:
+def _key(entry: ReleaseEntry) -> tuple[str, int, str]:
     return entry.run, entry.round, entry.charge.broadcast
 
 

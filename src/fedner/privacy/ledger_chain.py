@@ -10,44 +10,17 @@ import hashlib
 import json
 import secrets
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, fields, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from fedner.errors import FednerError
 from fedner.privacy.budget import Budget
 from fedner.privacy.events import Event, from_json, to_json
+from fedner.privacy.ledger_marks import LedgerMark
 
-MOST_ENTRIES = 10**12
 _VERSION = 1
 _GENESIS = "0" * 64
-_HEX = frozenset("0123456789abcdef")
-_NAME_LENGTH = 32
-
-
-@dataclass(frozen=True, slots=True)
-class LedgerMark:
-    """Where a ledger stands: what the server remembers of it, and what the witness holds.
-
-    Attributes:
-        ledger: The random name of the ledger.
-        counter: The number of its last line.
-        digest: The digest of that line.
-        previous: The digest of the line before.
-        earlier: The digest of the line before that: a release takes two lines. Empty in marks of
-            older versions.
-    """
-
-    ledger: str
-    counter: int
-    digest: str
-    previous: str
-    earlier: str = ""
-
-    def is_at(self, other: "LedgerMark") -> bool:
-        """Whether both stand at the same line of the same ledger."""
-        own = (self.ledger, self.counter, self.digest)
-        return own == (other.ledger, other.counter, other.digest)
 
 
 @dataclass(frozen=True, slots=True)
@@ -286,58 +259,6 @@ def _answered(releases: tuple[ReleaseEntry, ...], line: AnswerLine) -> tuple[Rel
         if entry.counter == line.charge and entry.answer is None:
             return (*releases[:place], replace(entry, answer=line), *releases[place + 1 :])
     raise ValueError(f"no charge {line.charge!r} waits for an answer")
-
-
-def encode_mark(mark: LedgerMark) -> bytes:
-    """Return the bytes of a witness file."""
-    return _canonical(asdict(mark)) + b"\n"
-
-
-def decode_mark(data: bytes, name: Path) -> LedgerMark:
-    """Read a witness file back.
-
-    Raises:
-        FednerError: If it is not one.
-    """
-    try:
-        return mark_from_json(json.loads(data), is_exact=False)
-    except (ValueError, RecursionError, FednerError) as error:
-        raise FednerError(
-            f"{name} is not the witness of a ledger: {error}.",
-            "Restore it from a backup: without it nobody can tell whether the ledger is complete.",
-        ) from error
-
-
-def mark_from_json(record: object, *, is_exact: bool = True) -> LedgerMark:
-    """Return the mark that a platform or a witness states.
-
-    Args:
-        record: What was stated.
-        is_exact: Whether all fields must be there; else those of older versions are enough.
-
-    Raises:
-        FednerError: If it is not exactly a mark.
-    """
-    stated = dict(record) if isinstance(record, Mapping) else {}
-    if not is_exact:
-        stated.setdefault("earlier", "")
-    digests = [stated.get(name) for name in ("digest", "previous")]
-    earlier, counter = stated.get("earlier"), stated.get("counter")
-    is_sound = (
-        set(stated) == {field.name for field in fields(LedgerMark)}
-        and _is_hex(stated["ledger"], _NAME_LENGTH)
-        and type(counter) is int
-        and 0 <= counter <= MOST_ENTRIES
-        and all(_is_hex(digest, len(_GENESIS)) for digest in digests)
-        and (_is_hex(earlier, len(_GENESIS)) or (not is_exact and earlier == ""))
-    )
-    if not is_sound:
-        raise FednerError("the mark of its ledger has another form")
-    return LedgerMark(**stated)
-
-
-def _is_hex(value: object, length: int) -> bool:
-    return isinstance(value, str) and len(value) == length and set(value) <= _HEX
 
 
 def _encode(line: Line, counter: int, previous: str) -> tuple[bytes, str]:

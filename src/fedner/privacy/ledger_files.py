@@ -9,17 +9,13 @@ from pathlib import Path
 
 from fedner.durable import OWNER_ONLY, write_bytes
 from fedner.errors import FednerError
-from fedner.privacy.ledger_chain import (
-    Chain,
-    LedgerMark,
-    decode_mark,
-    encode_mark,
-    opened,
-    read_chain,
-)
+from fedner.privacy.ledger_chain import Chain, opened, read_chain
+from fedner.privacy.ledger_marks import LedgerMark, decode_mark, encode_mark
 
 LINES = "ledger.jsonl"
+FAILURES = "failures.log"
 _LOCK = "lock"
+_MOST_FAILURE_BYTES = 10_000_000
 _OWNER_FOLDER = 0o700
 
 
@@ -76,6 +72,17 @@ def append_durably(path: Path, data: bytes) -> None:
         os.fsync(descriptor)
     finally:
         os.close(descriptor)
+
+
+def note_failure(folder: Path, text: str) -> None:
+    """Add to the owner's file of failures, by best effort: nobody else may see that it failed."""
+    path = folder / FAILURES
+    with suppress(OSError):
+        if path.exists() and path.stat().st_size > _MOST_FAILURE_BYTES:
+            path.unlink()
+        descriptor = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, OWNER_ONLY)
+        with os.fdopen(descriptor, "ab") as handle:
+            handle.write(f"{text}\n".encode(errors="backslashreplace"))
 
 
 def recover(folder: Path, witness: Path, now: str, *, is_simulation: bool) -> Chain:
