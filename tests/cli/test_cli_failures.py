@@ -22,6 +22,10 @@ COMMANDS = {
     "data overlap": [NOTHING, NOTHING],
     "embeddings inspect": [NOTHING, "--corpus", NOTHING],
     "privacy plan": ["--examples", "10", "--batch", "5", "--epochs", "1", "--delta", "0.01"],
+    "privacy open": [
+        "ledger", "--epsilon", "1", "--delta", "0.5", "--unit", "patient", "--public-size", "100",
+    ],
+    "privacy budget": [NOTHING, "--epsilon", "2"],
     "privacy spent": [NOTHING],
     "demo": ["--epochs", "0"],
     "init": [f"{__file__}/federation.toml"],
@@ -36,7 +40,7 @@ COMMANDS = {
     "adapt": [NOTHING, "--data", "synthetic:forum-posts", "--out", "out"],
     "score": [NOTHING, NOTHING],
     "models": [],
-}
+}  # fmt: skip
 
 
 def every_command() -> dict[str, typer.core.TyperCommand]:

@@ -124,7 +124,14 @@ def open_(
         float, typer.Option("--epsilon", help="What may ever be spent, over all runs.")
     ],
     delta: Annotated[float, typer.Option("--delta", help="At most one over the public size.")],
-    unit: Annotated[UnitChoice, typer.Option("--unit", help="Whose presence is protected.")],
+    unit: Annotated[
+        UnitChoice,
+        typer.Option(
+            "--unit",
+            metavar="UNIT",
+            help="Whose presence is protected: sentence, document, patient or platform.",
+        ),
+    ],
     public_size: Annotated[
         int, typer.Option("--public-size", help="The public, rounded number of units.")
     ],
@@ -133,7 +140,11 @@ def open_(
     ] = AccountantChoice.PLD,
     adjacency: Annotated[
         AdjacencyChoice | None,
-        typer.Option("--adjacency", help="Default: replace_one for platforms, else add or remove."),
+        typer.Option(
+            "--adjacency",
+            metavar="KIND",
+            help="add_or_remove_one, or replace_one (the default for platforms).",
+        ),
     ] = None,
     json: JsonOption = False,
 ) -> None:

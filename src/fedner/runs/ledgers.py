@@ -12,6 +12,7 @@ from fedner.privacy.accountant import epsilon
 from fedner.privacy.budget import Budget, delta_problem
 from fedner.privacy.events import Adjacency, GaussianRelease
 from fedner.privacy.ledger_chain import Chain
+from fedner.privacy.ledger_files import LINES
 from fedner.privacy.ledger_owner import ledger_chain, require_owned
 from fedner.runs.assembly import Federation
 from fedner.runs.platform_data import ledger_of
@@ -26,9 +27,11 @@ def require_ledgers(settings: Settings) -> None:
     """Raise unless every ledger of a deployed run was opened by its owner for what the run asks.
 
     Raises:
-        SettingsError: A ledger that nobody opened, or another unit or delta than the file's.
+        SettingsError: A ledger that nobody opened, another unit or delta than the file's, or a
+            simulation that names the ledger of a deployed platform.
     """
     if not settings.is_deployed:
+        _require_no_deployed(settings)
         return
     problems: list[SettingProblem] = []
     for number, platform in enumerate(settings.platforms):
@@ -43,6 +46,26 @@ def require_ledgers(settings: Settings) -> None:
             continue
         if chain.budget is not None:
             problems += _differences(settings, chain, chain.budget, key, folder)
+    if problems:
+        raise SettingsError(_WHERE, problems)
+
+
+def _require_no_deployed(settings: Settings) -> None:
+    """Raise if a simulation names the ledger of a deployed platform: seeded noise is no release."""
+    problems = []
+    for number, platform in enumerate(settings.platforms):
+        if not settings.privacy.enabled or platform.ledger is None:
+            continue
+        folder = ledger_of(platform)
+        if (folder / LINES).is_file() and not ledger_chain(folder).opening.is_simulation:
+            problems.append(
+                SettingProblem(
+                    f"platforms[{number}].ledger ({platform.name})",
+                    f"{folder}, the ledger of a deployed platform",
+                    "a ledger of simulations, or none",
+                    "Leave the key out: a simulation keeps a ledger in its run folder.",
+                )
+            )
     if problems:
         raise SettingsError(_WHERE, problems)
 
