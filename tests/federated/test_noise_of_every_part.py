@@ -11,14 +11,7 @@ from torch import Tensor
 from fedner.engines.in_process import InProcess
 from fedner.federated.algorithms import FednerSettings, fedner
 from fedner.federated.messages import Broadcast
-from fedner.federated.platform import (
-    Contribution,
-    Local,
-    LocalSettings,
-    Platform,
-    one_step,
-    platform,
-)
+from fedner.federated.platform import LocalSettings, Platform, platform
 from fedner.federated.private_steps import PlatformPrivacy, PrivateSteps
 from fedner.federated.run import RunSettings, run
 from fedner.federated.server_noise import ServerNoise
@@ -39,9 +32,13 @@ class Silent(LinearLearner):
         super().__init__([[0.0, 0.0, 0.0]], [0.0])
         for name in self._weights:
             self._weights[name] = torch.zeros(WIDE)
+        self.broadcast: list[Tensor] = []  # a shared weight, as it came in each round
 
     def clipped(self, draw: object, norm: float, names: Collection[str], *rest: object) -> Clipped:  # type: ignore[override]
         del draw, rest
+        now = self._weights["shared.a"]
+        if not self.broadcast or not torch.equal(self.broadcast[-1], now):
+            self.broadcast.append(now.clone())
         return clip({name: torch.zeros(WIDE) for name in names}, norm)
 
 
@@ -91,17 +88,14 @@ def test_a_frozen_private_part_needs_no_noise_at_home() -> None:
 def noises(source: Source) -> list[Tensor]:
     """What each of three rounds added to a shared weight, from a run whose sums are zero."""
     algorithm = fedner(FednerSettings(server=OptimiserSettings("sgd", RATE)))
-    seen: list[Tensor] = []
-
-    def local(own: Platform, broadcast: Broadcast) -> Contribution:
-        seen.append(broadcast.shared["shared.a"].clone())
-        return algorithm.local(own, broadcast)
-
-    engine = InProcess(lambda _: silent(source), ["a"], Local(local, one_step))
+    own = silent(source)
+    engine = InProcess(lambda _: own, ["a"], algorithm.local)
     noise = ServerNoise(3.0, 0.5, source=source)
     done = run(algorithm, engine, zeros(), RunSettings("dp", 3, 2, {"a": 4}, noise=noise), 7)
-    seen.append(done.server.shared["shared.a"])
-    return [after - before for before, after in pairwise(seen)]
+    assert isinstance(own.learner, Silent)
+    assert len(own.learner.broadcast) == 3
+    states = [*own.learner.broadcast, done.server.shared["shared.a"]]
+    return [after - before for before, after in pairwise(states)]
 
 
 @pytest.mark.parametrize("source", [SeededSimulation(5), SystemEntropy()], ids=["seeded", "system"])

@@ -36,9 +36,8 @@ def test_a_broadcast_without_a_weight_changes_nothing(gone: str) -> None:
     own = random_platform("alpha", SIZE)
     before = {name: tensor.clone() for name, tensor in own.shared().items()}
     rest = {name: tensor + 1 for name, tensor in initial().items() if name != gone}
-    order = Broadcast("run", 1, SharedState(rest), batches={"alpha": 4})
     with pytest.raises(FednerError, match=gone):
-        own.answer(fedner().local, order)
+        own.answer(fedner().local, Broadcast("run", 1, SharedState(rest), batches={"alpha": 4}))
     assert all(torch.equal(before[name], tensor) for name, tensor in own.shared().items())
 
 
