@@ -96,7 +96,7 @@ def test_normals_are_box_and_mullers_of_the_drawn_bits(monkeypatch: pytest.Monke
     words = [0, 1, 2**63 - 1, 2**63, 2**64 - 1, 0x0123456789ABCDEF]
     turns = [0, 2**31 - 1, 2**31, 2**32 - 1, 12345, 2**30]
     drawn = struct.pack("<6Q6I", *words, *turns)
-    monkeypatch.setattr("fedner.privacy.noise.system_bytes", lambda count: drawn[:count])
+    monkeypatch.setattr("fedner.privacy.keystream.system_bytes", lambda count: drawn[:count])
     expected = []
     for trig in (math.cos, math.sin):
         for word, turn in zip(words, turns, strict=True):

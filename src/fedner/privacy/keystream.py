@@ -1,10 +1,10 @@
 """Random bits where they are needed: the system's on a CPU, a keyed cipher's on an accelerator.
 
-For dropout masks of a deployed run. Whoever sees updates may know most of a mask's effect, and must
-not find the rest: a generator with a short seed (32 bits of torch's on a CPU, 64 on CUDA) can be
-searched. On an accelerator the host's bits would cost more than the step, so there ChaCha20
-(RFC 8439; Bernstein 2008) makes them, with a fresh 256-bit key and nonce from the system for every
-draw.
+For the noise and the dropout masks of deployed runs. Coordinates whose gradient is zero show the
+noise itself, so nobody may find the rest from a part: a generator with a short seed (32 bits of
+torch's on a CPU, 64 on CUDA) can be searched. On an accelerator the host's bits would cost more
+than the step, so there ChaCha20 (RFC 8439; Bernstein 2008) makes them, with a fresh 256-bit key and
+nonce from the system for every draw.
 
 Shapes: N blocks of 16 words.
 """
@@ -16,19 +16,23 @@ from torch import Tensor
 from fedner.privacy.entropy import system_bytes
 
 _CONSTANTS = (0x61707865, 0x3320646E, 0x79622D32, 0x6B206574)  # "expand 32-byte k"
-_BLOCK_BYTES = 64
+_BLOCK_WORDS = 16
 _KEY_BYTES, _NONCE_BYTES = 32, 12
 
 
 def random_int16(count: int, device: torch.device) -> Tensor:
     """Return uniform 16-bit integers that nobody can repeat."""
+    return random_int32((count + 1) // 2, device).view(torch.int16)[:count]
+
+
+def random_int32(count: int, device: torch.device) -> Tensor:
+    """Return uniform 32-bit integers that nobody can repeat."""
     if device.type == "cpu":
-        return torch.frombuffer(bytearray(system_bytes(2 * max(1, count))), dtype=torch.int16)[
-            :count
-        ]
-    num_blocks = (2 * count + _BLOCK_BYTES - 1) // _BLOCK_BYTES
+        drawn = bytearray(system_bytes(4 * max(1, count)))
+        return torch.frombuffer(drawn, dtype=torch.int32)[:count]
+    num_blocks = (count + _BLOCK_WORDS - 1) // _BLOCK_WORDS
     key, nonce = system_bytes(_KEY_BYTES), system_bytes(_NONCE_BYTES)
-    return keystream(key, nonce, 0, num_blocks, device).view(torch.int16)[:count]
+    return keystream(key, nonce, 0, num_blocks, device)[:count]
 
 
 def keystream(

@@ -16,9 +16,9 @@ below `sigma / 65,536`. A cell of the grid holds thousands of reachable values, 
 bits left to read. Rounding is post-processing and adds less than a billionth of sigma's variance.
 The largest noise is 9.4 sigma; the mass beyond is 2^-63 a coordinate.
 
-Where it is made. Random bits always come from the host (`entropy.system_bytes`). On an accelerator
-the bits travel, 6 bytes a coordinate from pinned memory, and become normals there, so that the host
-never waits but for one look, at the end, whether all was finite.
+Where it is made. Random bits come from the operating system, on an accelerator from a cipher that
+the system keys for every draw (`keystream`): they are made where the sum is, and the host never
+waits but for one look, at the end, whether all was finite.
 
 What is not covered: this is an approximation of the ideal mechanism, not an exact sampler of a
 discrete Gaussian; and the time a step takes is not hidden. Sums of clipped gradients arrive in
@@ -35,7 +35,8 @@ import torch
 from torch import Tensor
 
 from fedner.errors import FednerError
-from fedner.privacy.entropy import SeededSimulation, Source, system_bytes
+from fedner.privacy.entropy import SeededSimulation, Source
+from fedner.privacy.keystream import random_int32
 from fedner.tensors import State, norm
 
 _GRID_BITS = 16
@@ -249,16 +250,15 @@ def _simulated(tensor: Tensor, deviation: float, source: SeededSimulation) -> Te
 
 
 def system_normals(count: int, device: torch.device | str = "cpu") -> Tensor:
-    """Return independent standard normals in float64 from the operating system's entropy.
+    """Return independent standard normals in float64 from bits that nobody can repeat.
 
     Box and Muller (1958): the radius from 63 random bits, the angle from 32.
     """
     num_pairs = (count + 1) // 2
-    drawn = bytearray(system_bytes(12 * num_pairs))
-    radius_bits = _moved(torch.frombuffer(drawn, dtype=torch.int64, count=num_pairs), device)
-    angle_bits = _moved(torch.frombuffer(drawn, dtype=torch.int32, offset=8 * num_pairs), device)
+    words = random_int32(3 * num_pairs, torch.device(device))
+    radius_bits, angle_bits = words[: 2 * num_pairs].view(torch.int64), words[2 * num_pairs :]
     # The middle of each cell: never 0, and as fine near 0, where the tail is, as 63 bits allow.
-    radius = radius_bits.bitwise_and_(_WITHOUT_SIGN).double().add_(0.5).mul_(2.0**-63)
+    radius = radius_bits.bitwise_and(_WITHOUT_SIGN).double().add_(0.5).mul_(2.0**-63)
     _root_of_minus_two_logs(radius)
     angle = angle_bits.double().add_(0.5).mul_(math.tau * 2.0**-32)
     normals = torch.empty(2 * num_pairs, dtype=torch.float64, device=device)
@@ -275,13 +275,6 @@ def _root_of_minus_two_logs(values: Tensor) -> None:
     np.log(array, out=array)
     array *= -2.0
     np.sqrt(array, out=array)
-
-
-def _moved(bits: Tensor, device: torch.device | str) -> Tensor:
-    """Return random bits on a device; from pinned memory the host need not wait for the copy."""
-    if torch.device(device).type == "cpu":
-        return bits
-    return bits.pin_memory().to(device, non_blocking=True)
 
 
 def _grid(deviation: float) -> float:
