@@ -84,6 +84,17 @@ def paired_product(x_NEK: Tensor, weights_EKM: Tensor) -> Tensor:
     return result_NEM[:num_rows]
 
 
+def add_paired_product_(total_NEM: Tensor, x_NEK: Tensor, weights_EKM: Tensor) -> None:
+    """Add to each of E values of a row its product with a weight of its own, in place."""
+    missing = least_rows(x_NEK.device) - len(x_NEK)
+    if missing <= 0:
+        total_NEM.transpose(0, 1).baddbmm_(x_NEK.transpose(0, 1), weights_EKM)
+        return
+    total, x = (functional.pad(each, (0, 0, 0, 0, 0, missing)) for each in (total_NEM, x_NEK))
+    total.transpose(0, 1).baddbmm_(x.transpose(0, 1), weights_EKM)
+    total_NEM.copy_(total[: len(x_NEK)])
+
+
 def _filled(x_NK: Tensor) -> Tensor:
     """Return x with enough rows, an even number of them on an accelerator."""
     num_rows = max(len(x_NK), least_rows(x_NK.device))

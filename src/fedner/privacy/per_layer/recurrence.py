@@ -28,7 +28,12 @@ from torch.autograd.function import once_differentiable
 from torch.nn import functional
 
 from fedner.models.encoders import TokenLayout
-from fedner.privacy.per_layer.products import add_product_, by_output, paired_product
+from fedner.privacy.per_layer.products import (
+    add_paired_product_,
+    add_product_,
+    by_output,
+    paired_product,
+)
 
 sigmoid_backward = torch.ops.aten.sigmoid_backward.grad_input
 tanh_backward = torch.ops.aten.tanh_backward.grad_input
@@ -255,8 +260,8 @@ def back_side_by_side(
     for step in range(len(arriving_nEH) - 1, -1, -1):
         into_nEH = arriving_nEH[step]
         if gradients:
-            later_nEH = paired_product(gradients[-1], weights_EGH)
-            into_nEH[: len(later_nEH)].add_(later_nEH)
+            later_nEG = gradients[-1]
+            add_paired_product_(into_nEH[: len(later_nEG)], later_nEG, weights_EGH)
         missing = 2 * len(into_nEH) - len(into_cell)
         gradient, into_cell = backward(
             into_nEH.flatten(0, 1),
