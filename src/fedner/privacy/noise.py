@@ -169,10 +169,8 @@ def gaussian(clipped: Clipped, multiplier: float, source: Source) -> Noised:
     _require_bound(clipped.bound)
     _require_real(clipped.value)
     deviation = multiplier * clipped.bound
-    value = {
-        name: _noised(tensor, deviation, source.at("noise", name))
-        for name, tensor in clipped.value.items()
-    }
+    noised = _noised_one_by_one if source.is_simulation else _noised_together
+    value = noised(clipped.value, deviation, source)
     _require_finite(value)
     return Noised(value, deviation, source.is_simulation)
 
@@ -221,6 +219,26 @@ def _require_finite(value: State) -> None:
             "A clipped sum holds a value that is not a finite real number.",
             "This is a fault in the clipping: please report it.",
         )
+
+
+def _noised_one_by_one(value: State, deviation: float, source: Source) -> State:
+    """Noise each tensor from a stream of its own name, as simulations do."""
+    return {
+        name: _noised(tensor, deviation, source.at("noise", name)) for name, tensor in value.items()
+    }
+
+
+def _noised_together(value: State, deviation: float, source: Source) -> State:
+    """Noise all tensors of one kind and place as one row: few launches on an accelerator."""
+    result = dict(value)
+    kinds = {(tensor.device, tensor.dtype) for tensor in value.values()}
+    for kind in kinds:
+        names = [name for name, each in value.items() if (each.device, each.dtype) == kind]
+        rows = [value[name].detach().reshape(-1) for name in names]
+        noised = _noised(rows[0] if len(rows) == 1 else torch.cat(rows), deviation, source)
+        parts = torch.split(noised, [len(row) for row in rows])
+        result |= {n: part.view(value[n].shape) for n, part in zip(names, parts, strict=True)}
+    return result
 
 
 def _noised(tensor: Tensor, deviation: float, source: Source) -> Tensor:
