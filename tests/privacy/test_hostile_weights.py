@@ -7,11 +7,12 @@ difference *is* what the unit adds alone, because no unit's values depend on ano
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
 import torch
-from hypothesis import example, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from test_dpsgd import Case, make, small
 from torch import Tensor
@@ -130,26 +131,46 @@ def check(case: Case, units: Sequence[Sequence[int]], gone: int, cells: int) -> 
         assert float((difference - alone).norm()) <= 1e-9 * CLIP
 
 
-# `pytest -m slow` draws many more: see the end of this file.
-@settings(max_examples=50, deadline=None)
-@example("ELMoNER", "one number", LARGEST, 0, 3, True, [9, 4, 7, 2], 0, 2048, "cpu")
-@example("BI-LSTM-CRF", "cancelling", 1e15, 1, None, False, [12, 12, 3], 0, 64, "cpu")
-@example("CNN-CRF", "chaotic", 30.0, 2, None, True, [5, 1, 8, 8, 2], 1, 2048, "cpu")
-@given(
-    name=st.sampled_from(NAMES),
-    kind=st.sampled_from(sorted(ATTACKS)),
-    scale=st.one_of(
+DRAWS: dict[str, st.SearchStrategy[Any]] = {
+    "name": st.sampled_from(NAMES),
+    "kind": st.sampled_from(sorted(ATTACKS)),
+    "scale": st.one_of(
         st.floats(1.0, LARGEST), st.sampled_from([1e3, 1e9, 1e15, 1e19, 1e30, LARGEST, 1e-30])
     ),
-    seed=st.integers(0, 10_000),
-    only=st.one_of(st.none(), st.integers(0, 40)),
-    trainable=st.booleans(),
-    lengths=st.lists(st.integers(1, 16), min_size=2, max_size=10),
-    gone=st.integers(0, 9),
-    cells=st.sampled_from([1, 20, 64, 2048]),
-    device=st.sampled_from(["cpu", *(["cuda"] if torch.cuda.is_available() else [])]),
-)
-def test_no_weights_let_a_unit_in_with_more_than_the_clip(
+    "seed": st.integers(0, 10_000),
+    "only": st.one_of(st.none(), st.integers(0, 40)),
+    "trainable": st.booleans(),
+    "lengths": st.lists(st.integers(1, 16), min_size=2, max_size=10),
+    "gone": st.integers(0, 9),
+    "cells": st.sampled_from([1, 20, 64, 2048]),
+    "device": st.sampled_from(["cpu", *(["cuda"] if torch.cuda.is_available() else [])]),
+}
+KNOWN = [
+    ("ELMoNER", "one number", LARGEST, 0, 3, True, [9, 4, 7, 2], 0, 2048, "cpu"),
+    ("BI-LSTM-CRF", "cancelling", 1e15, 1, None, False, [12, 12, 3], 0, 64, "cpu"),
+    ("CNN-CRF", "chaotic", 30.0, 2, None, True, [5, 1, 8, 8, 2], 1, 2048, "cpu"),
+]
+
+
+@settings(max_examples=50, deadline=None)
+@given(**DRAWS)
+def test_no_weights_let_a_unit_in_with_more_than_the_clip(**drawn: Any) -> None:
+    attack(**drawn)
+
+
+@pytest.mark.slow
+@settings(max_examples=3_000, deadline=None)
+@given(**DRAWS)
+def test_no_weights_of_many_more(**drawn: Any) -> None:
+    attack(**drawn)
+
+
+@pytest.mark.parametrize("known", KNOWN, ids=lambda each: each[1])
+def test_attacks_that_worked_once(known: tuple[Any, ...]) -> None:
+    attack(**dict(zip(DRAWS, known, strict=True)))
+
+
+def attack(
     name: str,
     kind: str,
     scale: float,
@@ -258,10 +279,3 @@ def test_a_row_of_a_product_depends_on_nothing_beside_it(
             assert torch.equal(part, whole[first:last])
             assert torch.equal(product(x[first:last], weight.t().contiguous().t()),
                                transposed[first:last])  # fmt: skip
-
-
-@pytest.mark.slow
-def test_no_weights_of_many_more() -> None:
-    """The first test of this file with 3,000 draws."""
-    wanted = settings(max_examples=3_000, deadline=None)
-    wanted(test_no_weights_let_a_unit_in_with_more_than_the_clip)()
