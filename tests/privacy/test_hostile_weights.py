@@ -247,7 +247,7 @@ def largest_ratio(case: Case, units: Sequence[Sequence[int]]) -> float:
 
 
 def test_a_unit_that_a_layer_refuses_contributes_nothing_and_the_others_all(
-    monkeypatch: pytest.MonkeyPatch,
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     case = make(small(RECIPES["LSTM-CRF"]), [9, 5, 4])
     expected = flat(case, [[1], [2]], 2048)
@@ -260,6 +260,7 @@ def test_a_unit_that_a_layer_refuses_contributes_nothing_and_the_others_all(
 
     monkeypatch.setattr(dpsgd, "collate", refusing)
     assert float((flat(case, [[0], [1], [2]], 2048) - expected).norm()) <= 1e-9
+    assert "contribute nothing" in caplog.text  # the owner can find out
 
 
 @pytest.mark.parametrize("num_columns", [1, 5, 11, 16, 40, 400])

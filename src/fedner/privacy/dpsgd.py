@@ -26,6 +26,7 @@ The weights may come from an attacker. Four things hold whatever finite weights 
 Shapes: B sentences, L tokens, U units, K tags, D features.
 """
 
+import logging
 import math
 from collections.abc import Iterator, Sequence
 from typing import Literal
@@ -52,6 +53,8 @@ from fedner.privacy.per_layer.products import one_thread
 from fedner.privacy.per_layer.tap import Factors, Measured, Tap, Totals
 from fedner.privacy.per_layer.units import Sizes, Units, units_of
 from fedner.privacy.sampling import Draw
+
+_LOG = logging.getLogger(__name__)  # the platform's own: it never leaves
 
 Loss = Literal["sum", "mean"]
 Unit = tuple[int, NDArray[np.int64]]  # its number, and its sentences by index in the corpus
@@ -261,7 +264,14 @@ def _measured_units(
         }
         units_B = [unit_of[sentence] for sentence in batch.sentences.tolist()]
         return _measured(tagger, batch, units_B, loss)
-    except Exception:  # noqa: BLE001 - whatever it is, it is this unit's own affair
+    except Exception as error:  # noqa: BLE001 - whatever it is, it is these units' own affair
+        _LOG.warning(
+            "%d units (%d sentences) could not be worked on%s: %s",
+            len(chosen),
+            sum(len(sentences) for _, sentences in chosen),
+            " together, each is tried alone" if len(chosen) > 1 else " and contribute nothing",
+            error,
+        )
         return None
 
 
