@@ -54,7 +54,7 @@ from fedner.privacy.per_layer.tap import Factors, Measured, Tap, Totals
 from fedner.privacy.per_layer.units import Sizes, Units, units_of
 from fedner.privacy.sampling import Draw
 
-_LOG = logging.getLogger(__name__)  # the platform's own: it never leaves
+_log = logging.getLogger(__name__)  # the platform's own: it never leaves
 
 Loss = Literal["sum", "mean"]
 Unit = tuple[int, NDArray[np.int64]]  # its number, and its sentences by index in the corpus
@@ -265,7 +265,7 @@ def _measured_units(
         units_B = [unit_of[sentence] for sentence in batch.sentences.tolist()]
         return _measured(tagger, batch, units_B, loss)
     except Exception as error:  # noqa: BLE001 - whatever it is, it is these units' own affair
-        _LOG.warning(
+        _log.warning(
             "%d units (%d sentences) could not be worked on%s: %s",
             len(chosen),
             sum(len(sentences) for _, sentences in chosen),
