@@ -58,6 +58,14 @@ def ask(round_: int = 1, shift: float = 0.0) -> Broadcast:
     return Broadcast("run", round_, initial(shift), batches={"alpha": 4})
 
 
+def test_what_is_noised_are_the_counts_of_the_test_part() -> None:
+    """Counting that fails is answered with noise alone: this must not hide that it never works."""
+    hardly = replace(SIMULATED, scores=ScoreNoise(clip=1e6, noise=1e-12))
+    found = scored(settings=hardly).scores(ask())
+    assert isinstance(found, NoisedScores)
+    assert (round(found.tp, 3), round(found.fp, 3)) == (24.0, 12.0)  # of twelve sentences
+
+
 def test_scores_are_in_the_ledger_before_they_leave_and_told_again(tmp_path: Path) -> None:
     own = scored(folder=tmp_path)
     first = own.scores(ask())

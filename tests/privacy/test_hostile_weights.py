@@ -228,6 +228,21 @@ def test_gradients_that_cancel_are_measured_by_what_they_are_made_of() -> None:
     assert float(directly.squares.sqrt()) == pytest.approx(1e-3 * float(inputs[0, 0].norm()))
 
 
+def test_both_ways_of_measuring_give_the_same_norm_and_mass() -> None:
+    from fedner.privacy.per_layer.tap import direct_sizes, gram, gram_sizes
+
+    draw = torch.Generator().manual_seed(4)
+    gradient, x, state = (torch.randn(3, 5, size, generator=draw) for size in (4, 6, 2))
+    directly = direct_sizes(gradient, [x, state], 2)
+    by_products = gram_sizes(gram(gradient), gram(x) + gram(state) + 2.0)
+    torch.testing.assert_close(directly.squares, by_products.squares)
+    torch.testing.assert_close(directly.masses, by_products.masses)
+    sizes = (gradient.double().norm(dim=2) ** 2) * (
+        x.double().norm(dim=2) ** 2 + state.double().norm(dim=2) ** 2 + 2.0
+    )
+    torch.testing.assert_close(directly.masses, sizes.sqrt().sum(1))
+
+
 def test_the_mass_of_honest_gradients_is_far_below_the_bound() -> None:
     """Else the bound on the mass would shrink honest gradients too."""
     for name in NAMES:
@@ -261,6 +276,13 @@ def test_a_unit_that_a_layer_refuses_contributes_nothing_and_the_others_all(
     monkeypatch.setattr(dpsgd, "collate", refusing)
     assert float((flat(case, [[0], [1], [2]], 2048) - expected).norm()) <= 1e-9
     assert "contribute nothing" in caplog.text  # the owner can find out
+
+
+def test_products_work_with_one_thread_and_give_the_others_back(device: str) -> None:
+    assert torch.get_num_threads() == 2
+    with products.one_thread(torch.device(device)):
+        assert torch.get_num_threads() == (1 if device == "cpu" else 2)
+    assert torch.get_num_threads() == 2
 
 
 @pytest.mark.parametrize("num_columns", [1, 5, 11, 16, 40, 400])

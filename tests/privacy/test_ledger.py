@@ -295,7 +295,9 @@ def test_rounds_are_told_apart_by_run_and_platform(folder: Path) -> None:
 def test_why_work_failed_is_for_the_owner_alone(folder: Path) -> None:
     with Ledger.open(folder, BUDGET) as ledger:
         ledger.note_failure("patient Jane \ud800 Doe")
+        ledger.note_failure("and once more")
     path = folder / "failures.log"
+    assert [line.split()[-1] for line in path.read_text().splitlines()] == ["Doe", "more"]
     assert "Jane" in path.read_text()
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
 
