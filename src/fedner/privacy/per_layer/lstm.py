@@ -27,6 +27,7 @@ from fedner.privacy.per_layer.tap import (
     gram_sizes,
     is_gram_cheaper,
     tapped,
+    token_slices,
 )
 from fedner.privacy.per_layer.units import Sizes, Units
 
@@ -120,15 +121,15 @@ def _measure(
     unit_N = units.unit_B[layout.cells_N // layout.places_BL.shape[1]]
 
     def add_weighted(factors: Factors, totals: Totals) -> None:
-        wide_ND = factors.widen(x_ND, unit_N)
-        for direction, names in enumerate(directions):
-            scaled_GN = factors.scale(gradient_NEG[:, direction], unit_N).t()
-            if names.weight_ih is not None:
-                totals[names.weight_ih].addmm_(scaled_GN, wide_ND)
-            if names.weight_hh is not None:
-                wide_NH = factors.widen(before_NEH[:, direction], unit_N)
-                totals[names.weight_hh].addmm_(scaled_GN, wide_NH)
-            if names.biases:
+        for some in token_slices(unit_N):
+            wide_ND = factors.widen(x_ND[some], unit_N[some])
+            for direction, names in enumerate(directions):
+                scaled_GN = factors.scale(gradient_NEG[some, direction], unit_N[some]).t()
+                if names.weight_ih is not None:
+                    totals[names.weight_ih].addmm_(scaled_GN, wide_ND)
+                if names.weight_hh is not None:
+                    wide_NH = factors.widen(before_NEH[some, direction], unit_N[some])
+                    totals[names.weight_hh].addmm_(scaled_GN, wide_NH)
                 summed_G = scaled_GN.sum(1)
                 for name in names.biases:
                     totals[name].add_(summed_G)

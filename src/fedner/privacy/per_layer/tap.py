@@ -14,7 +14,7 @@ Shapes: B sentences, L tokens, U units, R rows (units with their tokens side by 
 row, G gradient numbers a token, D input numbers a token.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 import torch
@@ -23,6 +23,7 @@ from torch import Tensor
 from fedner.privacy.per_layer.units import Sizes, Units
 
 Totals = dict[str, Tensor]  # in float64
+_CPU_TOKENS = 256
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,6 +88,13 @@ class Tap:
 def tapped(values: Tensor) -> Tensor:
     """Return freshly computed values at which autograd can be asked for a gradient."""
     return values if values.requires_grad else values.requires_grad_()
+
+
+def token_slices(unit_N: Tensor) -> Iterator[slice]:
+    """Yield tokens to be added together: on a CPU as many as its caches hold in float64."""
+    size = _CPU_TOKENS if unit_N.device.type == "cpu" else max(1, len(unit_N))
+    for start in range(0, len(unit_N), size):
+        yield slice(start, start + size)
 
 
 def is_gram_cheaper(num_tokens: int, gradient_size: int, input_size: int) -> bool:
