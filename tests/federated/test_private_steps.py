@@ -547,3 +547,25 @@ def test_norms_of_sums_without_noise_are_stored_nowhere(tmp_path: Path) -> None:
     linear_run(fedner(), rounds=3, folder=tmp_path / "local")
     assert read_state(tmp_path / "central" / "server", 3)[1]["norms"] == []
     assert read_state(tmp_path / "local" / "server", 3)[1]["norms"]
+
+
+def test_a_failed_step_for_the_server_has_the_precision_of_any_other(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Sums that the server noises are float64: zeros in float32 would tell that work failed."""
+    name = NAMES[0]
+
+    def answer(fails: bool) -> dict[str, torch.dtype]:
+        own = tagger_platform(name, privacy=tagger_steps(name, 1.0, where="central"))
+        if fails:
+            monkeypatch.setattr(
+                "fedner.federated.private_steps.draw_sentences", lambda *_, **__: 1 / 0
+            )
+        order = Broadcast("run", 1, first_shared(), batches={name: 8})
+        update = own.answer(fedner().local, order)
+        assert bool(next(iter(update.tensors.values())).any()) is not fails
+        return {key: tensor.dtype for key, tensor in update.tensors.items()}
+
+    working = answer(fails=False)
+    assert set(working.values()) == {torch.float64}
+    assert answer(fails=True) == working

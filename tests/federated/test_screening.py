@@ -4,7 +4,7 @@ from linear_platform import initial
 
 from fedner.errors import FednerError
 from fedner.federated.messages import Broadcast, Failure, Update
-from fedner.federated.screening import NormRule, Screen
+from fedner.federated.screening import NormRule, Screen, malformed
 from fedner.models.partition import Partition
 from fedner.tensors import SharedState
 
@@ -113,3 +113,16 @@ def test_only_the_latest_norms_are_remembered() -> None:
     for _ in range(50):
         screened(screen, update("a"), update("b"))
     assert len(screen.norms) == 64
+
+
+def test_right_extra_tensors_excuse_no_wrong_ones() -> None:
+    """SCAFFOLD sends both: each is judged by itself."""
+    order = Broadcast("run", 4, shared(), extra=shared(), batches={"a": 1})
+    assert malformed(Update("a", 4, shared(), extra=shared()), order) is None
+    wrong = Update("a", 4, other(a=ONE, b=torch.ones(2)), extra=shared())
+    found = malformed(wrong, order)
+    assert found is not None
+    assert found[0] == "shape"
+    found = malformed(Update("a", 4, shared(), extra=other(a=ONE)), order)
+    assert found is not None
+    assert found[0] == "names"
