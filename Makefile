@@ -35,7 +35,7 @@ $(BENCH_STAMP): $(STAMP)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --editable .
 	touch $@
 
-demo: $(STAMP)  ## three synthetic platforms: alone, federated, pooled; did joining help?
+demo: $(STAMP)  ## three synthetic platforms: local-only, federated, centralized; did joining help?
 	$(BIN)/fedner demo
 
 test: $(STAMP)  ## the default tests (no corpora needed)
@@ -47,7 +47,7 @@ test-slow: $(STAMP)  ## the long suites: fuzzing, real corpora at full size, kil
 check: $(STAMP)  ## format, lint, types, direction of imports
 	$(BIN)/python scripts/check.py
 
-format: $(STAMP)  ## let ruff mend what it can
+format: $(STAMP)  ## let ruff fix what it can
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
 

@@ -14,8 +14,8 @@ from fedner.corpus.sentence import Entity, Sentence
 from fedner.models.embeddings.words import HashedWords, WordEmbedding
 from fedner.models.features import TagSpace, collate, encode_corpus
 from fedner.models.zoo import RECIPES, build_tagger
-from fedner.optimisers import OptimiserSettings
-from fedner.training import clip_by_norm, gradients, optimiser_for, trainable
+from fedner.optimizers import OptimizerSettings
+from fedner.training import clip_by_norm, gradients, optimizer_for, trainable
 
 BATCH, LENGTH, CONTEXT, STEPS = 64, 30, 2048, 60
 
@@ -45,8 +45,8 @@ def main(device: str | None = None) -> list[tuple[str, float, str]]:
     for mixed in (False, True):
         tagger = build_tagger(RECIPES["ELMoNER"], words, space, CONTEXT, 1).to(device)
         weights = trainable(tagger)
-        optimiser = optimiser_for(tagger, OptimiserSettings())
-        parts: dict[str, list[float]] = {"collate": [], "gradient": [], "optimiser": [], "step": []}
+        optimizer = optimizer_for(tagger, OptimizerSettings())
+        parts: dict[str, list[float]] = {"collate": [], "gradient": [], "optimizer": [], "step": []}
         for step in range(STEPS):
             torch.cuda.synchronize()
             begun = time.perf_counter()
@@ -56,7 +56,7 @@ def main(device: str | None = None) -> list[tuple[str, float, str]]:
             _, gradient = gradients(tagger, batch, mixed_precision=mixed)
             torch.cuda.synchronize()
             computed = time.perf_counter()
-            optimiser.step(weights, clip_by_norm(gradient, 5.0))
+            optimizer.step(weights, clip_by_norm(gradient, 5.0))
             torch.cuda.synchronize()
             ended = time.perf_counter()
             times = (collated - begun, computed - collated, ended - computed, ended - begun)
@@ -67,7 +67,7 @@ def main(device: str | None = None) -> list[tuple[str, float, str]]:
         for step in range(STEPS):
             batch = collate(corpus, np.arange(BATCH) + BATCH * (step % 8))
             _, gradient = gradients(tagger, batch, mixed_precision=mixed)
-            optimiser.step(weights, clip_by_norm(gradient, 5.0))
+            optimizer.step(weights, clip_by_norm(gradient, 5.0))
         torch.cuda.synchronize()
         kind = "bfloat16 products" if mixed else "float32"
         unbroken = 1000 * (time.perf_counter() - begun) / STEPS

@@ -27,12 +27,12 @@ from fedner.models.features import Batch, EncodedCorpus, TagSpace, collate, enco
 from fedner.models.graphed import GraphedTagger
 from fedner.models.tagger import Tagger
 from fedner.models.zoo import RECIPES, build_tagger
-from fedner.optimisers import OptimiserSettings
+from fedner.optimizers import OptimizerSettings
 from fedner.training import (
     bucketed_batches,
     clip_by_norm,
     gradients,
-    optimiser_for,
+    optimizer_for,
     predict_tags,
     trainable,
 )
@@ -104,29 +104,29 @@ def own_step(
     tagger: Tagger, corpus: EncodedCorpus, *, mixed_precision: bool = False, graphs: bool = False
 ) -> Callable[[np.ndarray], None]:
     """Return what `training.train` does with a batch."""
-    optimiser = optimiser_for(tagger, OptimiserSettings())
+    optimizer = optimizer_for(tagger, OptimizerSettings())
     weights = trainable(tagger)
     graphed = GraphedTagger(tagger) if graphs else None
 
     def step(chosen: np.ndarray) -> None:
         batch = collate(corpus, chosen)
         _, gradient = gradients(tagger, batch, mixed_precision=mixed_precision, graphed=graphed)
-        optimiser.step(weights, clip_by_norm(gradient, 5.0))
+        optimizer.step(weights, clip_by_norm(gradient, 5.0))
 
     return step
 
 
 def plain_step(plain: PlainTagger, corpus: EncodedCorpus) -> Callable[[np.ndarray], None]:
     """Return a plain training step on the same batches; the frozen features are gathered alike."""
-    optimiser = torch.optim.Adam([p for p in plain.parameters() if p.requires_grad], lr=1e-3)
+    optimizer = torch.optim.Adam([p for p in plain.parameters() if p.requires_grad], lr=1e-3)
 
     def step(chosen: np.ndarray) -> None:
         batch = collate(corpus, chosen)
         characters_BLC, words_BL = batch.characters_UC[batch.word_BL], batch.rows_U[batch.word_BL]
-        optimiser.zero_grad()
+        optimizer.zero_grad()
         plain(batch, characters_BLC, words_BL).backward()
         nn.utils.clip_grad_norm_(plain.parameters(), 5.0)
-        optimiser.step()
+        optimizer.step()
 
     return step
 

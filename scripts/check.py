@@ -1,6 +1,6 @@
 """Every check of the house in one script: `make check`, the pre-commit hook and CI all run this.
 
-All checks run, whatever the earlier ones said, so that one look shows everything to mend.
+All checks run, whatever the earlier ones said, so that one look shows everything to fix.
 """
 
 import subprocess

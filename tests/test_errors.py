@@ -6,7 +6,7 @@ from multiprocessing import get_context
 import pytest
 
 from fedner.errors import FednerError
-from fedner.federated.private_steps import BudgetSpentError
+from fedner.federated.dp_steps import BudgetSpentError
 from fedner.settings import SettingProblem, SettingsError
 
 

@@ -17,7 +17,7 @@ from fedner.models.embeddings.words import HashedWords, WordEmbedding
 from fedner.models.features import TagSpace, collate, encode_corpus
 from fedner.models.tagger import Tagger
 from fedner.models.zoo import RECIPES, build_tagger, resized
-from fedner.optimisers import OptimiserSettings
+from fedner.optimizers import OptimizerSettings
 from fedner.training import (
     EpochRecord,
     TrainingSettings,
@@ -38,7 +38,7 @@ CORPUS = generate("social-posts", 40, seed=2)
 SENTENCES = prepare(CORPUS.documents).sentences
 SPACE = TagSpace.of(CORPUS.labels, "BIO")
 RECIPE = resized(RECIPES["CNN-CLSTM-CRF"], hidden=8, filters=8, character_filters=6)
-SETTINGS = TrainingSettings(epochs=4, batch=8, optimiser=OptimiserSettings(rate=1e-2))
+SETTINGS = TrainingSettings(epochs=4, batch_size=8, optimizer=OptimizerSettings(learning_rate=1e-2))
 
 
 @pytest.fixture(autouse=True)
@@ -124,7 +124,7 @@ def test_resumed_equals_uninterrupted(tmp_path: Path, words, patience, stop_afte
     resumed, other = run(settings, words=words, stop_after=stop_after, path=tmp_path / "state")
     assert same(trainable(straight), trainable(resumed))
     assert state.curve == other.curve
-    assert same(state.optimiser, other.optimiser)
+    assert same(state.optimizer, other.optimizer)
     assert same(state.best, other.best)
 
 
@@ -136,12 +136,12 @@ def test_row_sparse_training_equals_dense() -> None:
 
 
 def test_momentum_and_decay_make_sparse_gradients_dense() -> None:
-    for optimiser in (
-        OptimiserSettings("sgd", 0.1, momentum=0.9),
-        OptimiserSettings("adam", 0.01, weight_decay=0.1),
-        OptimiserSettings("sgd", 0.1),
+    for optimizer in (
+        OptimizerSettings("sgd", 0.1, momentum=0.9),
+        OptimizerSettings("adam", 0.01, weight_decay=0.1),
+        OptimizerSettings("sgd", 0.1),
     ):
-        settings = replace(SETTINGS, epochs=2, optimiser=optimiser)
+        settings = replace(SETTINGS, epochs=2, optimizer=optimizer)
         sparse, _ = run(settings, words=True)
         dense, _ = run(settings, words=True, row_sparse=False)
         for name, weight in trainable(dense).items():
@@ -149,7 +149,9 @@ def test_momentum_and_decay_make_sparse_gradients_dense() -> None:
 
 
 def test_early_stopping_keeps_the_best_epoch() -> None:
-    settings = replace(SETTINGS, epochs=30, patience=2, optimiser=OptimiserSettings(rate=5e-2))
+    settings = replace(
+        SETTINGS, epochs=30, patience=2, optimizer=OptimizerSettings(learning_rate=5e-2)
+    )
     tagger, state = run(settings)
     scores = [record.strict_f1 for record in state.curve]
     assert state.best_epoch == 1 + scores.index(max(scores))
@@ -219,7 +221,7 @@ def test_refusals() -> None:
 def test_a_state_is_a_copy_that_later_epochs_leave_alone() -> None:
     tagger, states = fresh(), []
     train(tagger, encoded(tagger), SETTINGS, 1, after_epoch=states.append)
-    taken = [snapshot(state.optimiser) for state in states]
+    taken = [snapshot(state.optimizer) for state in states]
     assert not same(taken[0], taken[1])
     assert not same(states[0].weights, states[1].weights)
     assert states[-1].curve[-1] == EpochRecord(4, states[-1].curve[-1].loss, None)

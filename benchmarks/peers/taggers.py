@@ -24,13 +24,13 @@ from fedner.corpus.synthetic import generate
 from fedner.models.embeddings.words import HashedWords, WordEmbedding
 from fedner.models.features import TagSpace, collate, encode_corpus
 from fedner.models.zoo import Recipe, build_tagger
-from fedner.optimisers import OptimiserSettings
+from fedner.optimizers import OptimizerSettings
 from fedner.training import (
     Evaluation,
     bucketed_batches,
     clip_by_norm,
     gradients,
-    optimiser_for,
+    optimizer_for,
     trainable,
 )
 
@@ -51,13 +51,13 @@ def own(data: list[Sentence], context_TD: torch.Tensor, *, characters: bool) -> 
     recipe = Recipe("peer", "", "", characters=characters, context=True, hidden=HIDDEN)
     tagger = build_tagger(recipe, words, space, CONTEXT, 1)
     corpus = encode_corpus(data, words, space=space, context_TD=context_TD)
-    weights, optimiser = trainable(tagger), optimiser_for(tagger, OptimiserSettings())
+    weights, optimizer = trainable(tagger), optimizer_for(tagger, OptimizerSettings())
 
     def train() -> None:
         tagger.train()
         for chosen in bucketed_batches(corpus.lengths[:TRAINED], BATCH, 1, 1):
             _, gradient = gradients(tagger, collate(corpus, chosen))
-            optimiser.step(weights, clip_by_norm(gradient, 5.0))
+            optimizer.step(weights, clip_by_norm(gradient, 5.0))
 
     return [train, lambda: Evaluation(corpus, data, space).predictions(tagger)]
 
@@ -140,20 +140,20 @@ def of_flair(data: list[Sentence], context_TD: torch.Tensor, *, characters: bool
         word_dropout=0.0,
         locked_dropout=0.0,
     )
-    optimiser = torch.optim.Adam([p for p in tagger.parameters() if p.requires_grad], lr=1e-3)
+    optimizer = torch.optim.Adam([p for p in tagger.parameters() if p.requires_grad], lr=1e-3)
     lengths = np.array([len(sentence.tokens) for sentence in data[:TRAINED]])
 
     def train() -> None:
         tagger.train()
         for chosen in bucketed_batches(lengths, BATCH, 1, 1):
-            optimiser.zero_grad()
+            optimizer.zero_grad()
             batch = [made[i] for i in chosen]
             for sentence in batch:  # trained embeddings are computed anew, frozen ones are kept
                 sentence.clear_embeddings([part.name for part in parts[1:]])
             loss, _ = tagger.forward_loss(batch)
             loss.backward()
             torch.nn.utils.clip_grad_norm_(tagger.parameters(), 5.0)
-            optimiser.step()
+            optimizer.step()
 
     def predict() -> None:
         tagger.eval()
@@ -180,9 +180,9 @@ def of_spacy(data: list[Sentence]) -> Callable:
         gold.ents = biluo_tags_to_spans(gold, tags)
         return Example(Doc(nlp.vocab, words=words), gold)
 
-    optimiser = nlp.initialize()
+    optimizer = nlp.initialize()
     for first in range(0, TRAINED, BATCH):
-        nlp.update([example(each) for each in data[first : first + BATCH]], sgd=optimiser)
+        nlp.update([example(each) for each in data[first : first + BATCH]], sgd=optimizer)
 
     def predict() -> None:
         docs = (Doc(nlp.vocab, words=list(sentence.tokens)) for sentence in data)

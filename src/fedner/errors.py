@@ -1,4 +1,4 @@
-"""Errors that a user can mend: each names the thing, what was found and what to do."""
+"""Errors that a user can fix: each names the thing, what was found and what to do."""
 
 from typing import Any
 
@@ -8,7 +8,7 @@ from fedner.visible import visible
 class FednerError(Exception):
     """Something that the user can put right.
 
-    Control characters of what was found are replaced by visible ones: errors end on a terminal.
+    Baseline characters of what was found are replaced by visible ones: errors end on a terminal.
 
     Attributes:
         message: What is wrong, naming the thing and the value that was found.

@@ -17,7 +17,7 @@ def seal_of(record: Mapping[str, Any]) -> str:
     return hashlib.sha256(json.dumps(sealed, sort_keys=True).encode()).hexdigest()
 
 
-def file_digest(path: Path, remedy: str = "") -> str:
+def file_digest(path: Path, hint: str = "") -> str:
     """Return the digest of a file.
 
     Raises:
@@ -27,17 +27,17 @@ def file_digest(path: Path, remedy: str = "") -> str:
         with path.open("rb") as handle:
             return hashlib.file_digest(handle, "sha256").hexdigest()
     except OSError as error:
-        raise FednerError(f"{path} cannot be read: {error.strerror}", remedy) from error
+        raise FednerError(f"{path} cannot be read: {error.strerror}", hint) from error
 
 
-def read_sealed(path: Path, kind: str, version: int, remedy: str) -> dict[str, Any]:
+def read_sealed(path: Path, kind: str, version: int, hint: str) -> dict[str, Any]:
     """Return a record that a release of fedner wrote, without its seal.
 
     Args:
         path: The file.
         kind: What it must describe.
         version: The format that this release reads.
-        remedy: What to do where it is harmed.
+        hint: What to do where it is harmed.
 
     Raises:
         FednerError: It is cut short, altered, of another kind or of another format.
@@ -45,9 +45,9 @@ def read_sealed(path: Path, kind: str, version: int, remedy: str) -> dict[str, A
     try:
         record = json.loads(path.read_bytes())
     except ValueError as error:
-        raise FednerError(f"{path} is cut short or no JSON: {error}", remedy) from error
+        raise FednerError(f"{path} is cut short or no JSON: {error}", hint) from error
     if not isinstance(record, dict) or record.get("kind") != kind:
-        raise FednerError(f"{path} does not describe a {kind}", remedy)
+        raise FednerError(f"{path} does not describe a {kind}", hint)
     if record.get("version") != version:
         raise FednerError(
             f"{path} has format {record.get('version')} (written by fedner "
@@ -55,5 +55,5 @@ def read_sealed(path: Path, kind: str, version: int, remedy: str) -> dict[str, A
             "Use the release that wrote it.",
         )
     if record.pop(SEAL, None) != seal_of(record):
-        raise FednerError(f"{path} was altered since fedner wrote it", remedy)
+        raise FednerError(f"{path} was altered since fedner wrote it", hint)
     return record

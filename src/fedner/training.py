@@ -23,7 +23,7 @@ from fedner.errors import FednerError
 from fedner.models.features import Batch, EncodedCorpus, TagSpace, collate, select
 from fedner.models.graphed import GraphedTagger
 from fedner.models.tagger import Tagger
-from fedner.optimisers import Optimiser, OptimiserSettings
+from fedner.optimizers import Optimizer, OptimizerSettings
 from fedner.scoring import Scores, score
 from fedner.seeds import derive, seeded
 from fedner.tensor_files import read_tensors, write_tensors
@@ -42,9 +42,9 @@ class TrainingSettings:
 
     Attributes:
         epochs: How many epochs at most.
-        batch: Sentences in a batch.
-        optimiser: Adam or SGD and their rates.
-        clip: The largest norm of a batch's gradient, or None.
+        batch_size: Sentences in a batch.
+        optimizer: Adam or SGD and their learning rates.
+        max_grad_norm: The largest norm of a batch's gradient, or None.
         patience: Stop after this many epochs without a better score on the held-out part, and keep
             the best weights; None trains all epochs.
         mixed_precision: bfloat16 products on a GPU; ignored on the CPU.
@@ -53,9 +53,9 @@ class TrainingSettings:
     """
 
     epochs: int = 15
-    batch: int = 64
-    optimiser: OptimiserSettings = field(default_factory=OptimiserSettings)
-    clip: float | None = 5.0
+    batch_size: int = 64
+    optimizer: OptimizerSettings = field(default_factory=OptimizerSettings)
+    max_grad_norm: float | None = 5.0
     patience: int | None = None
     mixed_precision: bool = False
     graphs: bool = False
@@ -82,13 +82,13 @@ class TrainingState:
 
     Attributes:
         weights: The trainable weights.
-        optimiser: The optimiser's named state.
+        optimizer: The optimizer's named state.
         curve: The learning curve so far.
         best: The weights of the best epoch, where there is a held-out part.
     """
 
     weights: Mapping[str, Tensor]
-    optimiser: Mapping[str, Tensor]
+    optimizer: Mapping[str, Tensor]
     curve: tuple[EpochRecord, ...] = ()
     best: Mapping[str, Tensor] = field(default_factory=dict)
 
@@ -109,21 +109,23 @@ def trainable(tagger: Tagger) -> dict[str, Tensor]:
 
 
 def bucketed_batches(
-    lengths: "NDArray[np.int64]", batch: int, seed: int, epoch: int
+    lengths: "NDArray[np.int64]", batch_size: int, seed: int, epoch: int
 ) -> list["NDArray[np.int64]"]:
     """Return the batches of one epoch: a fresh permutation, sentences of like length together.
 
     The permutation is cut into buckets of `BATCHES_PER_BUCKET` batches, each bucket is sorted by
     length and cut into batches, and the batches are shuffled: little padding, and no order of
-    lengths for the optimiser to follow. Sentences of no tokens are left out.
+    lengths for the optimizer to follow. Sentences of no tokens are left out.
     """
     generator = seeded(seed, "batches", epoch)
     order = generator.permutation(np.flatnonzero(lengths))
     batches = []
-    for start in range(0, len(order), batch * BATCHES_PER_BUCKET):
-        bucket = order[start : start + batch * BATCHES_PER_BUCKET]
+    for start in range(0, len(order), batch_size * BATCHES_PER_BUCKET):
+        bucket = order[start : start + batch_size * BATCHES_PER_BUCKET]
         bucket = bucket[np.argsort(lengths[bucket], kind="stable")]
-        batches += [bucket[first : first + batch] for first in range(0, len(bucket), batch)]
+        batches += [
+            bucket[first : first + batch_size] for first in range(0, len(bucket), batch_size)
+        ]
     return [batches[position] for position in generator.permutation(len(batches))]
 
 
@@ -185,22 +187,22 @@ def _with_values(sparse: Tensor, values: Tensor) -> Tensor:
     )
 
 
-def optimiser_for(
-    tagger: Tagger, settings: OptimiserSettings, state: Mapping[str, Tensor] | None = None
-) -> Optimiser:
-    """Return the optimiser of a tagger, fresh or as `Optimiser.state` stored it.
+def optimizer_for(
+    tagger: Tagger, settings: OptimizerSettings, state: Mapping[str, Tensor] | None = None
+) -> Optimizer:
+    """Return the optimizer of a tagger, fresh or as `Optimizer.state` stored it.
 
     A trained word table with row-sparse gradients follows it, so that rows which Adam steps lazily
     are up to date whenever they are read.
     """
-    optimiser = Optimiser(settings)
+    optimizer = Optimizer(settings)
     if state is not None:
-        optimiser = Optimiser.restored(settings, state, dict(tagger.named_parameters()))
+        optimizer = Optimizer.restored(settings, state, dict(tagger.named_parameters()))
     words = tagger.embeddings.words
-    is_lazy = settings.kind == "adam" and not settings.weight_decay
+    is_lazy = settings.name == "adam" and not settings.weight_decay
     if words.trainable and words.row_sparse and is_lazy:
-        words.follow(optimiser.rows_of("embeddings.words.weight", words.weight))
-    return optimiser
+        words.follow(optimizer.rows_of("embeddings.words.weight", words.weight))
+    return optimizer
 
 
 def train(
@@ -218,7 +220,7 @@ def train(
     Args:
         tagger: The tagger; ends with the best weights where there is a held-out part and patience.
         corpus: The training sentences.
-        settings: Epochs, batch, optimiser.
+        settings: Epochs, batch, optimizer.
         seed: Names every random stream of the run.
         held_out: A part of the *training* data to score after each epoch; never the test part.
         resume: A state that an earlier call handed to `after_epoch`.
@@ -242,17 +244,17 @@ def train(
     if resume is not None:
         load(tagger, resume.weights)
         state = resume
-    optimiser = optimiser_for(tagger, settings.optimiser, resume.optimiser if resume else None)
+    optimizer = optimizer_for(tagger, settings.optimizer, resume.optimizer if resume else None)
     is_graphed = settings.graphs and GraphedTagger.fits(tagger, corpus.device)
     graphed = GraphedTagger(tagger) if is_graphed else None
     for epoch in range(len(state.curve) + 1, settings.epochs + 1):
         if _has_stopped(state, settings):
             break
-        loss = _train_epoch(tagger, corpus, settings, optimiser, seed, epoch, graphed)
+        loss = _train_epoch(tagger, corpus, settings, optimizer, seed, epoch, graphed)
         f1 = None if held_out is None else held_out.scores(tagger).strict_micro.f1
         curve = (*state.curve, EpochRecord(epoch, loss, f1))
-        optimiser.flush()
-        state = TrainingState(snapshot(weights), snapshot(optimiser.state()), curve, state.best)
+        optimizer.flush()
+        state = TrainingState(snapshot(weights), snapshot(optimizer.state()), curve, state.best)
         if state.best_epoch == epoch:
             state = replace(state, best=state.weights)
         if after_epoch is not None:
@@ -274,7 +276,7 @@ def _train_epoch(
     tagger: Tagger,
     corpus: EncodedCorpus,
     settings: TrainingSettings,
-    optimiser: Optimiser,
+    optimizer: Optimizer,
     seed: int,
     epoch: int,
     graphed: GraphedTagger | None,
@@ -283,17 +285,19 @@ def _train_epoch(
     weights = trainable(tagger)
     total = torch.zeros((), device=corpus.device)
     num_sentences = 0
-    for step, chosen in enumerate(bucketed_batches(corpus.lengths, settings.batch, seed, epoch)):
+    for step, chosen in enumerate(
+        bucketed_batches(corpus.lengths, settings.batch_size, seed, epoch)
+    ):
         seed_dropout(seed, epoch, step)
         # A batch that is not full, the last of a bucket, is not worth a recording.
-        recordings = graphed if len(chosen) == settings.batch else None
+        recordings = graphed if len(chosen) == settings.batch_size else None
         loss, gradient = gradients(
             tagger,
             collate(corpus, chosen),
             mixed_precision=settings.mixed_precision,
             graphed=recordings,
         )
-        optimiser.step(weights, clip_by_norm(gradient, settings.clip))
+        optimizer.step(weights, clip_by_norm(gradient, settings.max_grad_norm))
         total += loss * len(chosen)
         num_sentences += len(chosen)
     mean = float(total) / num_sentences
@@ -322,7 +326,7 @@ def load(tagger: Tagger, weights: Mapping[str, Tensor]) -> None:
 
 def save_training(path: Path, state: TrainingState) -> None:
     """Write where a training run stands, for its owner's eyes only, wholly or not at all."""
-    parts = {"weights": state.weights, "optimiser": state.optimiser, "best": state.best}
+    parts = {"weights": state.weights, "optimizer": state.optimizer, "best": state.best}
     tensors = {f"{part}.{name}": t for part, named in parts.items() for name, t in named.items()}
     facts = {"curve": [asdict(record) for record in state.curve]}
     write_tensors(path, tensors, STATE_KIND, STATE_VERSION, facts, owner_only=True)
@@ -335,12 +339,12 @@ def load_training(path: Path) -> TrainingState:
         FednerError: The file is missing, cut short, altered or of another version.
     """
     tensors, facts = read_tensors(path, STATE_KIND, STATE_VERSION)
-    parts: dict[str, dict[str, Tensor]] = {"weights": {}, "optimiser": {}, "best": {}}
+    parts: dict[str, dict[str, Tensor]] = {"weights": {}, "optimizer": {}, "best": {}}
     for key, tensor in tensors.items():
         part, _, name = key.partition(".")
         parts[part][name] = tensor
     curve = tuple(EpochRecord(**record) for record in facts["curve"])
-    return TrainingState(parts["weights"], parts["optimiser"], curve, parts["best"])
+    return TrainingState(parts["weights"], parts["optimizer"], curve, parts["best"])
 
 
 def snapshot(weights: Mapping[str, Tensor]) -> dict[str, Tensor]:

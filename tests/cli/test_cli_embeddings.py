@@ -92,7 +92,7 @@ def test_torch_is_not_loaded(tmp_path: Path, corpus: Path) -> None:
     assert done.stdout.endswith("False\n")
 
 
-def test_what_is_wrong_is_told_with_the_remedy(tmp_path: Path, corpus: Path) -> None:
+def test_what_is_wrong_is_told_with_the_hint(tmp_path: Path, corpus: Path) -> None:
     command = [sys.executable, "-m", "fedner", "embeddings", "inspect"]
     done = subprocess.run(
         [*command, str(tmp_path / "none"), "--corpus", str(corpus)],
@@ -110,7 +110,7 @@ def test_a_run_trains_with_every_format(tmp_path: Path, corpus: Path, form: str)
     tables = {
         "model": {"hidden": 4, "filters": 4, "character_filters": 4, "character_dimension": 4},
         "embeddings": {"words": str(vectors(tmp_path / "vectors", form))},
-        "training": {"rounds": 1, "batch": 8, "evaluate_every": 0},
+        "training": {"rounds": 1, "batch_size": 8, "evaluate_every": 0},
         "platforms": [{"name": "a", "data": str(corpus)}],
     }
     train_run(checked(tables, tmp_path), tmp_path / "run")

@@ -21,7 +21,7 @@ COMMANDS = {
     "data platforms": [NOTHING],
     "data overlap": [NOTHING, NOTHING],
     "embeddings inspect": [NOTHING, "--corpus", NOTHING],
-    "privacy plan": ["--examples", "10", "--batch", "5", "--epochs", "1", "--delta", "0.01"],
+    "privacy plan": ["--examples", "10", "--batch-size", "5", "--epochs", "1", "--delta", "0.01"],
     "privacy open": [
         "ledger", "--epsilon", "1", "--delta", "0.5", "--unit", "patient", "--public-size", "100",
     ],

@@ -13,7 +13,7 @@ from fedner.cli.results_view import interval
 def test_a_narrow_terminal_cuts_no_name_short(width: int) -> None:
     name = "university-hospital-of-a-long-name"
     shown = io.StringIO()
-    made = table("Scores", ("platform", "alone", "federated"), [(name, "64.5", "66.3")])
+    made = table("Scores", ("platform", "local-only", "federated"), [(name, "64.5", "66.3")])
     Console(file=shown, width=width, markup=False).print(made)
     cells = [line.split("│")[1].strip() for line in shown.getvalue().splitlines() if "│" in line]
     assert "".join(cells) == name

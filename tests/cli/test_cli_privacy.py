@@ -25,10 +25,10 @@ dimension = 8
 buckets = 64
 [training]
 rounds = 3
-batch = 8
+batch_size = 8
 [privacy]
 enabled = true
-noise = 1.0
+noise_multiplier = 1.0
 budget = 50.0
 simulation = true
 uncharged = ["the rate was chosen by scores on these data"]
@@ -50,7 +50,7 @@ def shown(*arguments: object) -> str:
 
 
 def plan(*arguments: object) -> dict:
-    common = ("--batch", 32, "--epochs", 10, "--delta", "1e-5", "--json")
+    common = ("--batch-size", 32, "--epochs", 10, "--delta", "1e-5", "--json")
     return json.loads(shown("privacy", "plan", *common, *arguments))
 
 
@@ -65,7 +65,7 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.mark.parametrize(("examples", "rdp", "pld"), [(14_987, 1.04, 0.74), (749, 4.96, 4.40)])
 def test_epsilon_of_a_noise_by_both_accountants(examples: int, rdp: float, pld: float) -> None:
-    made = plan("--noise", 1, "--examples", examples)
+    made = plan("--noise-multiplier", 1, "--examples", examples)
     assert made["rdp"] == pytest.approx(rdp, abs=0.01)
     assert made["pld"] == pytest.approx(pld, abs=0.01)
     assert made["curve"][-1]["pld"] == made["pld"]
@@ -75,18 +75,18 @@ def test_noise_of_a_target_for_several_platforms_with_a_curve(tmp_path: Path) ->
     made = plan("--epsilon", 3, "--examples", 3000, "--platforms", 3, "--svg", tmp_path / "c.svg")
     assert made["examples_per_platform"] == 1000
     assert 2.9 < made["pld"] <= 3.0
-    assert made["noise"] < made["rdp_noise"]
+    assert made["noise_multiplier"] < made["rdp_noise_multiplier"]
     assert ElementTree.parse(tmp_path / "c.svg").getroot().tag.endswith("svg")  # noqa: S314 - our own
     text = shown(
-        "privacy", "plan", "--noise", 1, "--examples", 749,
-        "--batch", 32, "--epochs", 3, "--delta", "1e-5",
+        "privacy", "plan", "--noise-multiplier", 1, "--examples", 749,
+        "--batch-size", 32, "--epochs", 3, "--delta", "1e-5",
     )  # fmt: skip
     assert "epsilon (PLD)" in text
     assert "█" in text
 
 
 def test_a_plan_without_a_strength_says_what_is_missing() -> None:
-    with pytest.raises(FednerError, match="exactly one of noise and epsilon"):
+    with pytest.raises(FednerError, match="exactly one of noise_multiplier and epsilon"):
         plan("--examples", 100)
 
 
@@ -144,7 +144,16 @@ def test_an_owner_opens_a_ledger_and_changes_what_it_grants(tmp_path: Path) -> N
 @pytest.mark.parametrize("command", ["plan", "open", "budget"])
 def test_delta_against_the_public_size(tmp_path: Path, command: str) -> None:
     ledger = tmp_path / "ward"
-    asked: tuple[object, ...] = ("--noise", 1, "--examples", 100, "--batch", 8, "--epochs", 1)
+    asked: tuple[object, ...] = (
+        "--noise-multiplier",
+        1,
+        "--examples",
+        100,
+        "--batch-size",
+        8,
+        "--epochs",
+        1,
+    )
     if command == "open":
         asked = (ledger, "--epsilon", 3, "--unit", "patient", "--public-size", 100)
     if command == "budget":

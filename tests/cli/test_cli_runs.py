@@ -28,12 +28,12 @@ character_dimension = 6
 dimension = 8
 buckets = 64
 [algorithm]
-server = { rate = 0.02 }
-[private]
-rate = 0.02
+server_optimizer = { learning_rate = 0.02 }
+[local_optimizer]
+learning_rate = 0.02
 [training]
 rounds = 20
-batch = 12
+batch_size = 12
 evaluate_every = 10
 checkpoint_every = 1
 [[platforms]]
@@ -102,12 +102,18 @@ def test_a_wrong_file_tells_all_its_problems_and_exits_2(federation: Path) -> No
     wrong = federation.parent / "wrong.toml"
     wrong.write_text(
         FEDERATION.replace("hidden = 6", "hiden = 6")
-        .replace("batch = 12", "batch = 1")
+        .replace("batch_size = 12", "batch_size = 1")
         .replace('data = "synthetic:social-posts"', 'data = "nowhere.tsv"')
     )
     result = run("train", wrong, "--out", federation.parent / "never")
     assert result.returncode == 2
-    for part in ("3 problems", "model.hiden", "'hidden'", "training.batch", "platforms[1].data"):
+    for part in (
+        "3 problems",
+        "model.hiden",
+        "'hidden'",
+        "training.batch_size",
+        "platforms[1].data",
+    ):
         assert part in result.stderr.replace("\n", " "), part
     assert "Traceback" not in result.stderr
     assert not (federation.parent / "never").exists()
@@ -124,7 +130,7 @@ def test_set_overrides_with_typed_values(federation: Path, tmp_path: Path) -> No
 
 def test_people_see_a_table_and_where_things_are(federation: Path, tmp_path: Path) -> None:
     told = shown("train", federation, "--out", tmp_path / "r", "--set", "training.rounds=2")
-    for part in ("synthetic", "case-reports", "What left each platform", "report.html"):
+    for part in ("synthetic", "case-reports", "What each platform disclosed", "report.html"):
         assert part in told
 
 
@@ -251,7 +257,7 @@ def test_the_demo_says_that_its_data_are_synthetic_and_writes_a_report(tmp_path:
     assert "No differential privacy" in told
     assert "Synthetic data" in (out / "report.html").read_text()
     scores = json.loads((out / "scores.json").read_text())
-    assert set(scores["mean"]) == {"alone", "federated", "pooled"}
+    assert set(scores["mean"]) == {"local-only", "federated", "centralized"}
 
 
 def test_an_algorithm_of_ones_own_from_the_docs_runs(

@@ -1,4 +1,4 @@
-"""Control characters of corpora never reach a terminal: labels, ids, file names, texts, errors."""
+"""Baseline characters of corpora never reach a terminal: labels, ids, file names, texts, errors."""
 
 import io
 import json

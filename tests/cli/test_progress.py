@@ -17,7 +17,7 @@ from fedner.settings import override
 TABLES: dict[str, Any] = {
     "model": {"hidden": 4, "filters": 4, "character_filters": 4, "character_dimension": 4},
     "embeddings": {"dimension": 4, "buckets": 16},
-    "training": {"rounds": 2, "batch": 4},
+    "training": {"rounds": 2, "batch_size": 4},
     "platforms": [{"name": "a", "data": "synthetic:case-reports", "public_size": 12}],
 }
 
@@ -41,8 +41,8 @@ def test_a_round_tells_loss_and_scores(tmp_path: Any) -> None:
     assert "round 2: loss 1.25, strict F1 a 50.0\n" in text
 
 
-def test_a_private_round_tells_no_loss_and_calls_its_scores_noised(tmp_path: Any) -> None:
-    private = {"enabled": True, "simulation": True, "noise": 1.0, "unit": "document"}
+def test_a_dp_round_tells_no_loss_and_calls_its_scores_noised(tmp_path: Any) -> None:
+    private = {"enabled": True, "simulation": True, "noise_multiplier": 1.0, "unit": "document"}
     text = line(None, is_noised=True, tmp_path=tmp_path, **private)
     assert "round 2: noised strict F1 a 50.0\n" in text
     assert "federation of 1 platform, 12 training documents" in text
@@ -50,7 +50,7 @@ def test_a_private_round_tells_no_loss_and_calls_its_scores_noised(tmp_path: Any
 
 @pytest.mark.parametrize("unit", ["sentence", "platform"])
 def test_sizes_of_platforms_count_sentences(tmp_path: Any, unit: str) -> None:
-    private = {"enabled": True, "simulation": True, "noise": 1.0, "unit": unit}
+    private = {"enabled": True, "simulation": True, "noise_multiplier": 1.0, "unit": unit}
     text = line(None, is_noised=False, tmp_path=tmp_path, **private)
     assert "12 training sentences" in text
 

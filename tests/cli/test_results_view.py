@@ -20,7 +20,7 @@ def measures(value: float) -> dict[str, Any]:
 def record(names: tuple[str, ...] = SHORT) -> dict[str, Any]:
     methods = {
         name: {"strict": measures(0.7654), "relaxed": measures(1.0)}
-        for name in ("alone", "federated", "pooled")
+        for name in ("local-only", "federated", "centralized")
     }
     difference = {"value": -0.1234, "low": -0.2345, "high": 0.1111}
     gain = {"verdict": "not clear", "strict": {"difference": difference}}
@@ -41,7 +41,7 @@ def spent(names: tuple[str, ...] = SHORT) -> dict[str, Any]:
 def left(names: tuple[str, ...]) -> dict[str, Any]:
     one = {
         "updates": 12_345, "tensors": [1] * 128, "numbers_per_update": 22_713_216,
-        "bytes": 123_456_789_012, "numbers_stayed": 12_345_678,
+        "bytes": 123_456_789_012, "numbers_kept": 12_345_678,
     }  # fmt: skip
     return {"platforms": dict.fromkeys(names, one), "never": ["texts"], "notes": []}
 
@@ -61,7 +61,7 @@ def test_numbers_fit_80_columns_and_are_never_broken(
     results_view.show_verdict(record(names), spent(names))
     results_view.show_scores(record(names))
     results_view.show_spent(spent(names))
-    results_view.show_left(left(names))
+    results_view.show_disclosure(left(names))
     results_view.show_places(Path("run"), Path("run/report.html"), Path("run/MODEL_CARD.md"))
     text = narrow.export_text()
     assert max(map(len, text.splitlines())) <= 80

@@ -95,7 +95,7 @@ def test_a_platform_that_diverged_is_refused_and_its_worker_lives(kind: str) -> 
         for number in (1, 2):
             screen = Screen(NormRule())
             order = broadcast(number)
-            assert list(screen.sound(engine.round(order, NAMES), order)) == []
+            assert list(screen.accepted_updates(engine.round(order, NAMES), order)) == []
             assert [each.code for each in screen.refusals] == ["not-finite"] * 4
     finally:
         engine.close()

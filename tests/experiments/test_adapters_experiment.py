@@ -28,10 +28,10 @@ context = "{context}"
 shared = "encoder"
 [algorithm]
 name = "fedner"
-server = {{ rate = 0.01 }}
+server_optimizer = {{ learning_rate = 0.01 }}
 [training]
 rounds = 3
-batch = 8
+batch_size = 8
 evaluate_every = 0
 [[platforms]]
 name = "a"
@@ -63,7 +63,7 @@ def test_both_ways_from_one_file(federation: Path, tmp_path: Path) -> None:
         assert (point.rounds, point.up, point.down) == (3, 3 * 4 * numbers, 3 * 4 * numbers)
     assert whole[0].up > 3 * adapted[0].up
     stored = json.loads((tmp_path / "adapted" / "settings.json").read_text())
-    assert stored["algorithm"]["server"]["rate"] == 0.001
+    assert stored["algorithm"]["server_optimizer"]["learning_rate"] == 0.001
     assert [each["split"]["keep"] for each in stored["platforms"]] == [0.5, 0.5]
 
 
@@ -71,8 +71,8 @@ def test_the_rate_is_set_where_the_encoder_is_stepped(federation: Path) -> None:
     found = adapted_settings(federation, ["algorithm={name='fedavg'}"], "{rank=2}", 0.5)
     assert found == (
         "model.adapter={rank=2}",
-        "algorithm.local.optimiser.rate=0.5",
-        "private.encoder_rate=0.5",
+        "algorithm.local.optimizer.learning_rate=0.5",
+        "local_optimizer.encoder_learning_rate=0.5",
     )
 
 

@@ -24,15 +24,15 @@ shared = "everything"
 [algorithm]
 name = "fedavg"
 weighting = "equal"
-local = { optimiser = { kind = "sgd", rate = 0.15 }, epochs = 2 }
+local = { optimizer = { name = "sgd", learning_rate = 0.15 }, epochs = 2 }
 [privacy]
 enabled = true
-clip = 1.5
-noise = 1.0
+max_grad_norm = 1.5
+noise_multiplier = 1.0
 simulation = true
 [training]
 rounds = 1
-batch = 32
+batch_size = 32
 evaluate_every = 0
 [[platforms]]
 name = "all"
@@ -62,8 +62,8 @@ def test_every_variant_is_a_valid_federation_of_its_own(federation: Path) -> Non
     assert len({each.name for each in variants}) == len(variants)
     understood = {each.name: read_settings(federation, each.assignments) for each in variants}
     assert len({settings.model_dump_json() for settings in understood.values()}) == len(variants)
-    assert understood["micro-batches of 8"].training.batch == 4
-    assert understood["micro-batches of 8"].privacy.clip == 12.0
+    assert understood["micro-batches of 8"].training.batch_size == 4
+    assert understood["micro-batches of 8"].privacy.max_grad_norm == 12.0
     assert len(understood["n = 20"].platforms) == 20
     assert understood["n = 5, slices to 60%, one pass"].training.rounds == 6
 

@@ -1,4 +1,4 @@
-"""The study of joining: every seed and share is run beside its control, and gains are paired."""
+"""The study of joining: every seed and share is run beside its baseline, and gains are paired."""
 
 import json
 from pathlib import Path
@@ -17,15 +17,15 @@ dimension = 8
 buckets = 64
 [algorithm]
 name = "fedner"
-server = { rate = 0.02 }
+server_optimizer = { learning_rate = 0.02 }
 [partition]
 shared = "fedner"
-[private]
-rate = 0.02
+[local_optimizer]
+learning_rate = 0.02
 [training]
 rounds = 4
-batch = 12
-control_epochs = 2
+batch_size = 12
+baseline_epochs = 2
 patience = 1
 evaluate_every = 0
 [[platforms]]
@@ -56,7 +56,7 @@ def test_the_study_runs_both_ways_for_every_seed_and_share(
         (0.5, seed, platform, method)
         for seed in (3, 4)
         for platform in ("a", "b")
-        for method in ("alone", "federated")
+        for method in ("local-only", "federated")
     }
     assert record["options"]["seeds"] == "2"
     assert "Training share 50%:" in capsys.readouterr().out
@@ -66,7 +66,7 @@ def test_gains_are_paired_by_seed() -> None:
     points = [
         Point(1.0, seed, "a", method, strict, strict)
         for seed, alone, federated in ((1, 60.0, 61.0), (2, 70.0, 72.0), (3, 50.0, 53.0))
-        for method, strict in (("alone", alone), ("federated", federated))
+        for method, strict in (("local-only", alone), ("federated", federated))
     ]
     row = next(line for line in table(points).splitlines() if line.startswith("| a |"))
     # Mean 2, standard deviation 1, Student's t 4.303 for three seeds: 2 +- 2.48.

@@ -71,9 +71,9 @@ def test_clipping_sums_at_m_c_is_m_times_clipping_means_at_c(
 def test_the_settings_are_those_of_averaged_micro_batches() -> None:
     assert assignments(4, 1.5, 32, 0.15) == (
         "privacy.unit=document",
-        "privacy.clip=6.0",
-        "training.batch=8",
-        "algorithm.local.optimiser.rate=0.0375",
+        "privacy.max_grad_norm=6.0",
+        "training.batch_size=8",
+        "algorithm.local.optimizer.learning_rate=0.0375",
         "platforms.0.split.by=document",
     )
     with pytest.raises(FednerError, match="whole ones"):
@@ -93,15 +93,15 @@ buckets = 16
 shared = "everything"
 [algorithm]
 name = "fedavg"
-local = { optimiser = { kind = "sgd", rate = 0.15 } }
+local = { optimizer = { name = "sgd", learning_rate = 0.15 } }
 [privacy]
 enabled = true
-clip = 1.5
-noise = 1.0
+max_grad_norm = 1.5
+noise_multiplier = 1.0
 simulation = true
 [training]
 rounds = 1
-batch = 32
+batch_size = 32
 [[platforms]]
 name = "all"
 data = "own.jsonl"
@@ -119,7 +119,7 @@ def test_the_printed_settings_train_on_the_copy(
     given_ = tuple(each.strip() for each in last.split("--set ") if each.strip())
     train_run(read_settings(tmp_path / "federation.toml", given_), tmp_path / "run")
     spent = RunFolder(tmp_path / "run").read(PRIVACY)["platforms"]["all"]
-    assert (spent["unit"], spent["clip"]) == ("document", [6.0])
+    assert (spent["unit"], spent["max_grad_norm"]) == ("document", [6.0])
     [number] = spent["public_units"]
     assert 16 <= number <= 18, "four fifths of about 21 micro-batches"
     assert spent["sampling_probability"] == [8 / number]

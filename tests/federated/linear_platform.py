@@ -11,10 +11,10 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from fedner.federated.dp_steps import DPSteps
 from fedner.federated.platform import LocalSettings, Platform, platform
-from fedner.federated.private_steps import PrivateSteps
 from fedner.models.partition import Partition, partition
-from fedner.optimisers import OptimiserSettings
+from fedner.optimizers import OptimizerSettings
 from fedner.privacy.noise import Clipped, sum_of_disjoint
 from fedner.privacy.noise import clip as clip_state
 from fedner.privacy.sampling import Draw
@@ -22,7 +22,7 @@ from fedner.scoring import Counts, Scores
 from fedner.tensors import SharedState
 
 SHARED = ("shared",)
-SGD = OptimiserSettings(kind="sgd", rate=0.5)
+SGD = OptimizerSettings(name="sgd", learning_rate=0.5)
 
 
 class LinearLearner:
@@ -55,16 +55,16 @@ class LinearLearner:
         return (error**2 / 2).mean(), {name: gradient[i : i + 1] for i, name in enumerate(order)}
 
     def clipped(
-        self, draw: Draw, clip: float, names: Collection[str], loss: str, seed: int
+        self, draw: Draw, max_grad_norm: float, names: Collection[str], loss: str, seed: int
     ) -> Clipped:
         """The slow loop over units: each unit's summed gradient over `names`, clipped whole."""
         del loss, seed
-        parts = [clip_state({name: torch.zeros(1) for name in names}, clip)]
+        parts = [clip_state({name: torch.zeros(1) for name in names}, max_grad_norm)]
         for unit in range(draw.num_units):
             own = [s for s, u in zip(draw.sentences, draw.units_B, strict=True) if u == unit]
             _, gradient = self.gradients(np.asarray(own), 0)
             summed = {name: gradient[name] * len(own) for name in names}
-            parts.append(clip_state(summed, clip))
+            parts.append(clip_state(summed, max_grad_norm))
         return sum_of_disjoint(parts)
 
     def scores(self) -> Scores:
@@ -96,13 +96,13 @@ DATA: dict[str, tuple[list[list[float]], list[float]]] = {
 def linear_platform(
     name: str, settings: LocalSettings | None = None, seed: int = 7, **options: object
 ) -> Platform:
-    chosen = LocalSettings(optimiser=SGD) if settings is None else settings
+    chosen = LocalSettings(optimizer=SGD) if settings is None else settings
     learner = LinearLearner(*DATA[name])
     return platform(name, learner, linear_partition(), seed, chosen, **options)  # type: ignore[arg-type]
 
 
 def random_platform(
-    name: str, size: int = 12, seed: int = 7, privacy: PrivateSteps | None = None
+    name: str, size: int = 12, seed: int = 7, privacy: DPSteps | None = None
 ) -> Platform:
     """A platform of noisy data, the same for the same name."""
     generator = torch.Generator().manual_seed(sum(map(ord, name)))

@@ -7,9 +7,9 @@ from fedner.corpus.prepare import prepare
 from fedner.corpus.sentence import Sentence
 from fedner.corpus.synthetic import PLATFORMS, generate
 from fedner.federated.annotation import marginalised_losses, union_space
+from fedner.federated.dp_steps import DPSteps
 from fedner.federated.learner import TaggerLearner, gold_losses
 from fedner.federated.platform import LocalSettings, Platform, platform
-from fedner.federated.private_steps import PrivateSteps
 from fedner.models.embeddings.words import HashedWords, WordEmbedding
 from fedner.models.features import TagSpace, encode_corpus
 from fedner.models.partition import partition
@@ -57,7 +57,7 @@ def tagger_platform(
     marginal: bool = False,
     trainable_words: bool = False,
     settings: LocalSettings | None = None,
-    privacy: PrivateSteps | None = None,
+    privacy: DPSteps | None = None,
 ) -> Platform:
     tagger = new_tagger(name, cut, dropout, trainable_words)
     space = space_of(name, cut)

@@ -60,14 +60,14 @@ def private(platforms: Mapping[str, Platform]) -> dict[str, float]:
 
 
 def test_fedner_sends_gradients_and_keeps_the_private_step() -> None:
-    server, platforms = run_two(fedner(FednerSettings(server=SGD)))
+    server, platforms = run_two(fedner(FednerSettings(server_optimizer=SGD)))
     # Eq. 2: a: 3/4 * -1, b: 1/4 * -6; the server's rate is 0.5.
     assert values(server.shared) == {"shared.a": 0.375, "shared.b": 0.75}
     assert private(platforms) == {"p": 0.5, "q": 1.5}
 
 
 def test_a_second_round_of_fedner_goes_on_from_the_first() -> None:
-    server, platforms = run_two(fedner(FednerSettings(server=SGD)), rounds=2)
+    server, platforms = run_two(fedner(FednerSettings(server_optimizer=SGD)), rounds=2)
     # p: error .375 + .5 - 1 = -.125; q: error 1.5 + 1.5 - 3 = 0.
     assert values(server.shared) == {"shared.a": 0.421875, "shared.b": 0.75}
     assert private(platforms) == {"p": 0.5625, "q": 1.5}
@@ -87,7 +87,7 @@ def test_fedner_draws_n_sentences_together_or_for_each(
         name: platform(name, learner, linear_partition(), 7, LocalSettings(SGD))
         for name, learner in learners.items()
     }
-    algorithm = fedner(FednerSettings(server=SGD, batching=batching))
+    algorithm = fedner(FednerSettings(server_optimizer=SGD, batching=batching))
     engine = InProcess(platforms.__getitem__, list(SIZES), algorithm.local)
     server = run(algorithm, engine, initial(), RunSettings("test", 1, 4, SIZES), seed=7).server
     assert {name: len(learner.seen[0]) for name, learner in learners.items()} == drawn
@@ -106,7 +106,7 @@ def test_the_sum_reading_weighs_by_batch_too_and_divides_by_the_joint_batch() ->
         name: platform(name, LinearLearner(*data[name]), linear_partition(), 7, LocalSettings(SGD))
         for name in data
     }
-    algorithm = fedner(FednerSettings(server=SGD, loss="sum"))
+    algorithm = fedner(FednerSettings(server_optimizer=SGD, loss="sum"))
     engine = InProcess(platforms.__getitem__, ["p", "q"], algorithm.local)
     server = run(algorithm, engine, initial(), RunSettings("t", 1, 4, SIZES), 7).server
     # |N_p| = 3, |N_q| = 1: a: 0.5 * (3/4 * 3 * 1) / 4, b: 0.5 * (1/4 * 1 * 6) / 4.
@@ -115,7 +115,7 @@ def test_the_sum_reading_weighs_by_batch_too_and_divides_by_the_joint_batch() ->
 
 
 def test_k_local_steps_send_the_mean_of_the_gradients() -> None:
-    settings = FednerSettings(server=SGD, local_steps=STEPS, local_rate=0.1)
+    settings = FednerSettings(server_optimizer=SGD, local_steps=STEPS, local_learning_rate=0.1)
     server, platforms = run_two(fedner(settings))
     # p: a: -1, then at a = .1, c = .5: error -.4; mean -.7.
     # q: b: -6, then at b = .6, c = 1.5: error -.3, gradient b: -.6; mean -3.3.
@@ -128,7 +128,7 @@ def test_one_local_step_is_algorithm_1_bit_for_bit() -> None:
         return dict(run_two(fedner(settings), rounds=3)[0].shared)
 
     one = updates(FednerSettings())
-    other = updates(FednerSettings(local_steps=1, local_rate=123.0))
+    other = updates(FednerSettings(local_steps=1, local_learning_rate=123.0))
     assert all(torch.equal(one[name], other[name]) for name in one)
 
 
@@ -172,16 +172,16 @@ def test_fedprox_without_its_term_is_fedavg() -> None:
 
 def test_fedadam_steps_along_the_mean_difference() -> None:
     local = LocalTraining(plain_sgd(0.1), steps=STEPS)
-    settings = FedAdamSettings(local, rate=0.1, betas=(0.9, 0.99), tau=0.01)
+    settings = FedAdamSettings(local, learning_rate=0.1, betas=(0.9, 0.99), tau=0.01)
     server, _ = run_two(fedadam(settings))
     # D = (.105, .165); m = .1 D; v = .99 * 1e-4 + .01 D^2; step .1 m / (sqrt(v) + .01).
     assert values(server.shared) == {"shared.a": 0.042918, "shared.b": 0.056376}
 
 
 def test_scaffold_corrects_drift_with_control_variates() -> None:
-    settings = ScaffoldSettings(local_rate=0.1, steps=STEPS)
+    settings = ScaffoldSettings(local_learning_rate=0.1, steps=STEPS)
     server, platforms = run_two(scaffold(settings))
-    # First round: no control yet, so FedAvg's weights; c_i = -delta / (2 * .1), c by size.
+    # First round: no control variate yet, so FedAvg's weights; c_i = -delta / (2 * .1), c by size.
     assert values(server.shared) == {"shared.a": 0.105, "shared.b": 0.165}
     assert values(platforms["p"].memory) == {"control.shared.a": -0.7, "control.shared.b": 0.0}
     assert values(platforms["q"].memory) == {"control.shared.a": 0.0, "control.shared.b": -3.3}
@@ -189,7 +189,7 @@ def test_scaffold_corrects_drift_with_control_variates() -> None:
 
 
 def test_scaffold_second_round() -> None:
-    settings = ScaffoldSettings(local_rate=0.1, steps=1)
+    settings = ScaffoldSettings(local_learning_rate=0.1, steps=1)
     server, platforms = run_two(scaffold(settings), rounds=2)
     # Round 1: a = .075, b = .15; c_p = (-1, 0), c_q = (0, -6), c = (-.75, -1.5); c = .5 and 1.5.
     # Round 2, p: g_a = .075 + .5 - 1 = -.425; steps a: -.1 (-.425 + 1 - .75), b: -.1 (-1.5).

@@ -121,7 +121,7 @@ def screened(data: bytes) -> object:
     update = update_from_bytes(data)
     screen = Screen(NormRule())
     screen.marks["alpha"] = MARK
-    taken = list(screen.sound([update], BROADCAST))
+    taken = list(screen.accepted_updates([update], BROADCAST))
     refusals = tuple(each._asdict() for each in screen.refusals)
     record = RoundRecord(3, 0.0, None, {}, {}, {}, {}, refusals, (), {}, screen.events)
     json.loads(record.line())
@@ -266,7 +266,7 @@ def test_the_screen_refuses_hostile_objects_and_goes_on(count: int) -> None:
         if replies[0].platform != "beta":
             replies.append(honest)
         ordered = in_canonical_order(replies, ["alpha", "beta"])
-        taken = [each.platform for each in screen.sound(ordered, BROADCAST)]
+        taken = [each.platform for each in screen.accepted_updates(ordered, BROADCAST)]
         assert set(taken) <= {"alpha", "beta"}
         assert "beta" in taken or replies[0].platform == "beta"
         for each in screen.failures:
@@ -287,7 +287,7 @@ def test_a_counter_that_is_no_number_is_refused(counter: object) -> None:
     screen = Screen(NormRule())
     screen.marks["alpha"] = MARK
     update = replace(UPDATE, event={**EVENT, "ledger": mark})
-    assert list(screen.sound([update], BROADCAST)) == []
+    assert list(screen.accepted_updates([update], BROADCAST)) == []
     assert [each.code for each in screen.refusals] == ["form"]
     assert screen.marks["alpha"] == MARK
     check_mark("alpha", MARK, MARK)

@@ -10,12 +10,12 @@ from torch import Tensor
 
 from fedner.engines.in_process import InProcess
 from fedner.federated.algorithms import FednerSettings, fedner
+from fedner.federated.dp_steps import DPSteps, PlatformPrivacy
 from fedner.federated.messages import Broadcast
 from fedner.federated.platform import LocalSettings, Platform, platform
-from fedner.federated.private_steps import PlatformPrivacy, PrivateSteps
 from fedner.federated.run import RunSettings, run
 from fedner.federated.server_noise import ServerNoise
-from fedner.optimisers import OptimiserSettings
+from fedner.optimizers import OptimizerSettings
 from fedner.privacy.entropy import SeededSimulation, Source, SystemEntropy
 from fedner.privacy.noise import Clipped, clip
 from fedner.privacy.sampling import Units
@@ -44,8 +44,8 @@ class Silent(LinearLearner):
 
 def silent(source: Source, **changes: object) -> Platform:
     settings = PlatformPrivacy(3.0, 0.5, 4, where="central", source=source, **changes)  # type: ignore[arg-type]
-    steps = PrivateSteps(settings, (Units("sentence", ((0,),)),))
-    local = LocalSettings(OptimiserSettings("sgd", RATE), clip=None)
+    steps = DPSteps(settings, (Units("sentence", ((0,),)),))
+    local = LocalSettings(OptimizerSettings("sgd", RATE), max_grad_norm=None)
     return platform("a", Silent(), linear_partition(), 7, local, privacy=steps)
 
 
@@ -69,7 +69,7 @@ def test_with_noise_at_the_server_the_private_part_is_noised_at_home(source: Sou
     own = silent(source)
     before = own.private()["private.c"].clone()
     broadcast = Broadcast("run", 1, zeros(), batches={"a": 2})
-    update = own.answer(fedner(FednerSettings()).local, broadcast)
+    update = own.run_round(fedner(FednerSettings()).local, broadcast)
     assert all(not bool(tensor.any()) for tensor in update.tensors.values()), "the server noises it"
     moved = own.private()["private.c"] - before
     sigma = RATE * 0.5 * 3.0 / 2  # the expected size is 2
@@ -80,14 +80,14 @@ def test_with_noise_at_the_server_the_private_part_is_noised_at_home(source: Sou
 
 def test_a_frozen_private_part_needs_no_noise_at_home() -> None:
     own = silent(SeededSimulation(5), private_part="frozen")
-    update = own.answer(fedner().local, Broadcast("run", 1, zeros(), batches={"a": 2}))
+    update = own.run_round(fedner().local, Broadcast("run", 1, zeros(), batches={"a": 2}))
     assert set(update.tensors) == {"shared.a", "shared.b"}
     assert not bool(own.private()["private.c"].any())
 
 
 def noises(source: Source) -> list[Tensor]:
     """What each of three rounds added to a shared weight, from a run whose sums are zero."""
-    algorithm = fedner(FednerSettings(server=OptimiserSettings("sgd", RATE)))
+    algorithm = fedner(FednerSettings(server_optimizer=OptimizerSettings("sgd", RATE)))
     own = silent(source)
     engine = InProcess(lambda _: own, ["a"], algorithm.local)
     noise = ServerNoise(3.0, 0.5, source=source)

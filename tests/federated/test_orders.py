@@ -14,11 +14,11 @@ from fedner.engines.in_process import InProcess
 from fedner.engines.workers import Workers
 from fedner.errors import FednerError
 from fedner.federated.algorithms import fedner, scaffold
+from fedner.federated.dp_steps import DPSteps, PlatformPrivacy
 from fedner.federated.engine import Engine
 from fedner.federated.messages import Broadcast, Failure, Update
 from fedner.federated.orders import OrderRefusedError, PublicPlan, RoundPassedError
 from fedner.federated.platform import LocalSettings, Platform, platform
-from fedner.federated.private_steps import PlatformPrivacy, PrivateSteps
 from fedner.privacy.accountant import epsilon
 from fedner.privacy.budget import Budget
 from fedner.privacy.entropy import SystemEntropy
@@ -79,7 +79,7 @@ def planned(name: str = "alpha") -> Platform:
 
 
 def test_the_good_order_is_taken() -> None:
-    assert planned().answer(fedner().local, GOOD).round == 3
+    assert planned().run_round(fedner().local, GOOD).round == 3
 
 
 @pytest.mark.parametrize("name", SPOILT)
@@ -87,7 +87,7 @@ def test_an_order_that_is_not_the_studys_is_refused_before_anything_is_done(name
     own = planned()
     before = own.state()
     with pytest.raises(OrderRefusedError, match="platform 'alpha' refuses the order"):
-        own.answer(fedner().local, SPOILT[name])
+        own.run_round(fedner().local, SPOILT[name])
     assert own.learner.seen == []  # type: ignore[attr-defined]
     after = own.state()
     assert after.facts == before.facts
@@ -105,10 +105,10 @@ def test_extras_are_those_of_the_algorithm() -> None:
     own = random_platform("alpha")
     good = Broadcast("run", 1, initial(), initial(), {"alpha": 4})
     with pytest.raises(OrderRefusedError, match="extra"):
-        own.answer(local, replace(good, extra=SharedState({})))
+        own.run_round(local, replace(good, extra=SharedState({})))
     with pytest.raises(OrderRefusedError, match="not finite"):
-        own.answer(local, replace(good, extra=altered(a=ONE * float("nan"))))
-    assert own.answer(local, good).extra
+        own.run_round(local, replace(good, extra=altered(a=ONE * float("nan"))))
+    assert own.run_round(local, good).extra
 
 
 @pytest.mark.parametrize("kind", ["serial", "workers"])
@@ -152,14 +152,14 @@ def test_padding_rows_are_never_taken_from_a_broadcast(is_scaffold: bool) -> Non
     empty = SharedState({})
     order = Broadcast("run", 1, hostile, extra if is_scaffold else empty, {name: 8})
     before = hostile[table].clone()
-    update = own.answer(algorithm.local, order)
+    update = own.run_round(algorithm.local, order)
     for key, row in own.fixed_rows.items():
         assert not bool(own.shared()[key][row].any())
         assert not bool(update.tensors[key][row].any())
     assert torch.equal(hostile[table], before), "the server's own tensors are not written to"
     if not is_scaffold:
         honest = tagger_platform(name, trainable_words=True, dropout=0.0)
-        expected = honest.answer(algorithm.local, replace(order, shared=shared))
+        expected = honest.run_round(algorithm.local, replace(order, shared=shared))
         assert all(torch.equal(update.tensors[key], each) for key, each in expected.tensors.items())
 
 
@@ -173,7 +173,7 @@ def sliced(folder: Path) -> Platform:
         Units("sentence", tuple((at,) for at in range(12) if at % 3 == part)) for part in range(3)
     )
     ledger = Ledger.open(folder / "ledger", Budget(100.0, 1e-5, "sentence", accountant="rdp"))
-    steps = PrivateSteps(privacy, pools, ledger)
+    steps = DPSteps(privacy, pools, ledger)
     learner = random_platform("alpha").learner
     settings = LocalSettings(rounds_per_slice=1)
     return platform("alpha", learner, linear_partition(), 7, settings, privacy=steps)
@@ -190,9 +190,9 @@ def test_rounds_below_one_book_no_slice_twice(tmp_path: Path) -> None:
         order = Broadcast("run", number, initial(), batches={"alpha": 2})
         if number < 1:
             with pytest.raises(OrderRefusedError):
-                own.answer(fedner().local, order)
+                own.run_round(fedner().local, order)
         else:
-            own.answer(fedner().local, order)
+            own.run_round(fedner().local, order)
             drawn.append(own.privacy.turn)
     assert drawn == [0, 1, 2, 2]
     charged = [entry.event.slice.name for entry in ledger.releases]  # type: ignore[union-attr]
@@ -214,30 +214,30 @@ def asks(number: int, shift: float = 0.0) -> Broadcast:
 
 def test_an_earlier_round_comes_from_the_record_or_not_at_all(tmp_path: Path) -> None:
     own = sliced(tmp_path)
-    first = own.answer(fedner().local, asks(1))
-    own.answer(fedner().local, asks(3))
+    first = own.run_round(fedner().local, asks(1))
+    own.run_round(fedner().local, asks(3))
     for order in (asks(1, 0.5), asks(2)):
         with pytest.raises(RoundPassedError):
-            own.answer(fedner().local, order)
-    again = own.answer(fedner().local, asks(1))
+            own.run_round(fedner().local, order)
+    again = own.run_round(fedner().local, asks(1))
     assert all(torch.equal(again.tensors[key], each) for key, each in first.tensors.items())
     with pytest.raises(RoundPassedError):  # though its state is now that after round 1
-        own.answer(fedner().local, asks(2))
+        own.run_round(fedner().local, asks(2))
     own.close()
     own = sliced(tmp_path)  # and after a restart, from the beginning
     with pytest.raises(RoundPassedError):
-        own.answer(fedner().local, asks(2))
-    assert own.answer(fedner().local, replace(asks(1), run="another")).round == 1
-    assert own.answer(fedner().local, asks(4)).round == 4
+        own.run_round(fedner().local, asks(2))
+    assert own.run_round(fedner().local, replace(asks(1), run="another")).round == 1
+    assert own.run_round(fedner().local, asks(4)).round == 4
     own.close()
 
 
 def test_without_a_ledger_an_earlier_round_is_refused_too() -> None:
     own = random_platform("alpha")
-    own.answer(fedner().local, asks(5))
+    own.run_round(fedner().local, asks(5))
     with pytest.raises(RoundPassedError):
-        own.answer(fedner().local, asks(4))
-    assert own.answer(fedner().local, asks(5)).round == 5
+        own.run_round(fedner().local, asks(4))
+    assert own.run_round(fedner().local, asks(5)).round == 5
 
 
 def test_weights_that_change_after_the_check_are_not_used() -> None:

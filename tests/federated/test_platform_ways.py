@@ -9,9 +9,9 @@ from tagger_platforms import sentences_of
 
 from fedner.errors import FednerError
 from fedner.federated.algorithms import FednerSettings, fedner
+from fedner.federated.dp_steps import DPSteps, PlatformPrivacy, sliced_units
 from fedner.federated.messages import Broadcast
 from fedner.federated.platform import platform
-from fedner.federated.private_steps import PlatformPrivacy, PrivateSteps, sliced_units
 from fedner.models.partition import partition
 from fedner.privacy.entropy import SeededSimulation
 from fedner.privacy.sampling import Units
@@ -20,9 +20,9 @@ from fedner.tensors import SharedState
 SIZE = 12
 
 
-def steps(**changes: object) -> PrivateSteps:
+def steps(**changes: object) -> DPSteps:
     settings = PlatformPrivacy(1.0, 0.0, SIZE, source=SeededSimulation(5), **changes)  # type: ignore[arg-type]
-    return PrivateSteps(settings, (Units("sentence", tuple((at,) for at in range(SIZE))),))
+    return DPSteps(settings, (Units("sentence", tuple((at,) for at in range(SIZE))),))
 
 
 def test_a_partition_of_another_model_is_refused() -> None:
@@ -37,14 +37,14 @@ def test_a_broadcast_without_a_weight_changes_nothing(gone: str) -> None:
     before = {name: tensor.clone() for name, tensor in own.shared().items()}
     rest = {name: tensor + 1 for name, tensor in initial().items() if name != gone}
     with pytest.raises(FednerError, match=gone):
-        own.answer(fedner().local, Broadcast("run", 1, SharedState(rest), batches={"alpha": 4}))
+        own.run_round(fedner().local, Broadcast("run", 1, SharedState(rest), batches={"alpha": 4}))
     assert all(torch.equal(before[name], tensor) for name, tensor in own.shared().items())
 
 
 def dp_answer(reading: str, where: str = "local") -> dict[str, float]:
     own = random_platform("alpha", SIZE, privacy=steps(where=where))
     algorithm = fedner(FednerSettings(loss=reading))  # type: ignore[arg-type]
-    update = own.answer(algorithm.local, Broadcast("run", 1, initial(), batches={"alpha": 4}))
+    update = own.run_round(algorithm.local, Broadcast("run", 1, initial(), batches={"alpha": 4}))
     return {name: float(tensor) for name, tensor in update.tensors.items()}
 
 

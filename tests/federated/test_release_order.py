@@ -27,15 +27,15 @@ from fedner.federated.algorithms import (
     scaffold,
 )
 from fedner.federated.algorithms.fedavg import plain_sgd
-from fedner.federated.messages import Broadcast, Update, update_to_bytes
-from fedner.federated.platform import Contribution, Local, Platform, platform
-from fedner.federated.private_steps import (
+from fedner.federated.dp_steps import (
     BudgetSpentError,
+    DPSteps,
     PlatformPrivacy,
-    PrivateSteps,
     ScoreNoise,
     sliced_units,
 )
+from fedner.federated.messages import Broadcast, Update, update_to_bytes
+from fedner.federated.platform import Contribution, Local, Platform, platform
 from fedner.privacy.budget import Budget
 from fedner.privacy.entropy import SeededSimulation, Source, SystemEntropy
 from fedner.privacy.events import GaussianRelease
@@ -69,12 +69,12 @@ class Watched(LinearLearner):
         return torch.zeros(()), {name: torch.zeros(WIDE) for name in self._weights}
 
     def clipped(
-        self, draw: Draw, clip: float, names: Collection[str], loss: str, seed: int
+        self, draw: Draw, max_grad_norm: float, names: Collection[str], loss: str, seed: int
     ) -> Clipped:
         del loss, seed
         if draw.num_units:
             self.on_data()
-        return clip_state({name: torch.zeros(WIDE) for name in names}, clip)
+        return clip_state({name: torch.zeros(WIDE) for name in names}, max_grad_norm)
 
     def sentence_counts(self) -> list[Counts]:
         self.on_data()
@@ -100,7 +100,7 @@ def watched(
         ledger = Ledger.open(folder / "ledger", held, is_simulation=chosen.is_simulation)
     pools = () if privacy.unit == "platform" else (units,)
     tested = None if privacy.scores is None else units
-    steps = PrivateSteps(privacy, pools, ledger, tested=tested)
+    steps = DPSteps(privacy, pools, ledger, tested=tested)
     return platform("alpha", Watched(on_data), linear_partition(), 7, privacy=steps)
 
 
@@ -135,7 +135,7 @@ def is_noise(update: Update, sigma: float) -> bool:
     )
 
 
-SCORES = ScoreNoise(clip=2.0, noise=3.0)
+SCORES = ScoreNoise(max_norm=2.0, noise_multiplier=3.0)
 SOURCES: dict[str, Source | None] = {"deployed": None, "simulated": SeededSimulation(3)}
 
 
@@ -153,10 +153,10 @@ def test_the_charge_is_on_the_disk_before_data_are_touched(
         seen.append(read_spent(tmp_path / "ledger").steps)
 
     own = watched(tmp_path, look, unit=unit, source=SOURCES[kind])
-    own.answer(fedner(FednerSettings(local_steps=3)).local, ask())
+    own.run_round(fedner(FednerSettings(local_steps=3)).local, ask())
     steps = 1 if unit == "platform" else 3
     assert seen == [steps] * 3, "all steps of the round were counted before the first one"
-    own.answer(fedner(FednerSettings(local_steps=2)).local, ask(2))
+    own.run_round(fedner(FednerSettings(local_steps=2)).local, ask(2))
     assert seen[3:] == [steps + (1 if unit == "platform" else 2)] * 2
     own.close()
 
@@ -175,7 +175,7 @@ def test_what_the_budget_refuses_is_refused_before_data_are_touched(tmp_path: Pa
     touched: list[int] = []
     own = watched(tmp_path, lambda: touched.append(1), budget=0.5, scores=SCORES)
     with pytest.raises(BudgetSpentError):
-        own.answer(fedner(FednerSettings(local_steps=50)).local, ask())
+        own.run_round(fedner(FednerSettings(local_steps=50)).local, ask())
     with pytest.raises(BudgetSpentError):
         own.scores(ask())
     assert touched == []
@@ -192,10 +192,10 @@ def test_an_algorithm_must_say_beforehand_how_many_steps_it_takes(tmp_path: Path
         return Contribution(gradients[0].shared, [])
 
     with pytest.raises(FednerError, match="does not say how many steps"):
-        own.answer(work, ask())
+        own.run_round(work, ask())
     assert ledger_of(own).releases == ()
     # It says 2 and takes 3: the third never touches data, and what is sent is noise alone.
-    update = own.answer(Local(work, lambda _platform, _batch: 2), ask())
+    update = own.run_round(Local(work, lambda _platform, _batch: 2), ask())
     assert len(touched) == 2
     assert is_noise(update, 1.5 * 2.0 / SIZE)
     assert ledger_of(own).spent().steps == 2
@@ -220,15 +220,15 @@ def test_a_step_that_was_not_charged_touches_no_data(tmp_path: Path) -> None:
 def test_a_model_that_cannot_be_clipped_is_refused_before_the_charge(tmp_path: Path) -> None:
     class Odd(Watched):
         def clipped(
-            self, draw: Draw, clip: float, names: Collection[str], loss: str, seed: int
+            self, draw: Draw, max_grad_norm: float, names: Collection[str], loss: str, seed: int
         ) -> Clipped:
-            del draw, clip, names, loss, seed
+            del draw, max_grad_norm, names, loss, seed
             raise FednerError("There is no per-unit gradient for odd.layer.")
 
     own = watched(tmp_path)
     own.learner = Odd(lambda: None)
     with pytest.raises(FednerError, match="no per-unit gradient"):
-        own.answer(fedner().local, ask())
+        own.run_round(fedner().local, ask())
     assert ledger_of(own).releases == ()
     own.close()
 
@@ -261,24 +261,24 @@ def test_work_that_fails_is_answered_with_noise_alone(
     tmp_path: Path, error: BaseException, unit: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     own = watched(tmp_path, failing(error), unit=unit)
-    update = own.answer(fedner().local, ask())
+    update = own.run_round(fedner().local, ask())
     sigma = 1.5 * 2.0 / (1 if unit == "platform" else SIZE)
     assert is_noise(update, sigma)
     assert SECRET.encode() not in update_to_bytes(update)
     assert ledger_of(own).spent().steps == 1
     assert own.last_round == 1
-    again = own.answer(fedner().local, ask())
+    again = own.run_round(fedner().local, ask())
     assert all(torch.equal(again.tensors[key], each) for key, each in update.tensors.items())
     assert SECRET in caplog.text
     assert SECRET in (tmp_path / "ledger" / FAILURES).read_text()
     if unit == "sentence":
-        assert accepts(own.optimiser.state()["first.private.c"] / 0.1, sigma), "stepped on noise"
+        assert accepts(own.optimizer.state()["first.private.c"] / 0.1, sigma), "stepped on noise"
     own.close()
 
 
 @pytest.mark.parametrize("place", ["draw_sentences", "gaussian"])
 def test_wherever_a_step_fails(tmp_path: Path, place: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    import fedner.federated.private_steps as module
+    import fedner.federated.dp_steps as module
 
     own = watched(tmp_path)
     real, calls = getattr(module, place), []
@@ -290,7 +290,7 @@ def test_wherever_a_step_fails(tmp_path: Path, place: str, monkeypatch: pytest.M
         return real(*arguments, **options)
 
     monkeypatch.setattr(module, place, first_fails)
-    assert is_noise(own.answer(fedner().local, ask()), 1.5 * 2.0 / SIZE)
+    assert is_noise(own.run_round(fedner().local, ask()), 1.5 * 2.0 / SIZE)
     own.close()
 
 
@@ -298,9 +298,9 @@ class NotFinite(Watched):
     """Clips to sums that no noise makes finite."""
 
     def clipped(
-        self, draw: Draw, clip: float, names: Collection[str], loss: str, seed: int
+        self, draw: Draw, max_grad_norm: float, names: Collection[str], loss: str, seed: int
     ) -> Clipped:
-        found = super().clipped(draw, clip, names, loss, seed)
+        found = super().clipped(draw, max_grad_norm, names, loss, seed)
         if draw.num_units:
             for tensor in found.value.values():
                 tensor[0] = float("nan")
@@ -312,7 +312,7 @@ def test_a_sum_that_is_not_finite_is_answered_with_noise_alone(where: str) -> No
     own = watched(None, where=where, source=SeededSimulation(1))
     own.learner = NotFinite(lambda: None)
     own._weights = dict(own.learner.weights())
-    update = own.answer(fedner().local, ask())
+    update = own.run_round(fedner().local, ask())
     if where == "local":
         assert is_noise(update, 1.5 * 2.0 / SIZE)
     else:
@@ -324,11 +324,11 @@ def test_weights_that_overflow_on_the_data_are_answered_like_any_others(size: fl
     """A character's vector at 3e38 turned sums to NaN, and a failure left: a bit about the data."""
     name = NAMES[0]
     privacy = PlatformPrivacy(0.5, 1.0, 40, source=SystemEntropy())
-    steps = PrivateSteps(privacy, sliced_units(sentences_of(name), "sentence", privacy))
+    steps = DPSteps(privacy, sliced_units(sentences_of(name), "sentence", privacy))
     own = tagger_platform(name, privacy=steps)
     hostile = SharedState({key: tensor.clone() for key, tensor in first_shared().items()})
     hostile["embeddings.characters.embedding.weight"][5:40] = size
-    update = own.answer(fedner().local, Broadcast("run", 1, hostile, batches={name: 40}))
+    update = own.run_round(fedner().local, Broadcast("run", 1, hostile, batches={name: 40}))
     assert all(bool(tensor.isfinite().all()) for tensor in update.tensors.values())
     table = update.tensors["embeddings.characters.embedding.weight"][1:]
     assert bool(table.all()), "noise in every coordinate"
@@ -343,7 +343,7 @@ def test_only_the_step_that_failed_is_noise_alone_and_the_round_goes_on(tmp_path
             raise ValueError(SECRET)
 
     own = watched(tmp_path, second_fails)
-    update = own.answer(fedner(FednerSettings(local_steps=4)).local, ask())
+    update = own.run_round(fedner(FednerSettings(local_steps=4)).local, ask())
     assert len(calls) == 4
     # The mean of four noised gradients.
     assert is_noise(update, 1.5 * 2.0 / SIZE / 2)
@@ -354,8 +354,10 @@ def test_only_the_step_that_failed_is_noise_alone_and_the_round_goes_on(tmp_path
 def test_nobody_can_tell_a_failed_step_from_another() -> None:
     """With the same seed the bytes are the same: the data of both are zeros."""
     source = SeededSimulation(9)
-    sound = watched(None, source=source).answer(fedner().local, ask())
-    failed = watched(None, failing(ValueError(SECRET)), source=source).answer(fedner().local, ask())
+    sound = watched(None, source=source).run_round(fedner().local, ask())
+    failed = watched(None, failing(ValueError(SECRET)), source=source).run_round(
+        fedner().local, ask()
+    )
     assert update_to_bytes(sound) == update_to_bytes(failed)
 
 
@@ -365,7 +367,7 @@ def test_unit_platform_with_an_update_that_is_not_finite_is_noise_alone(tmp_path
         torch.zeros(()),
         {name: torch.full((WIDE,), float("nan")) for name in zeros()},
     )
-    assert is_noise(own.answer(fedner().local, ask()), 1.5 * 2.0)
+    assert is_noise(own.run_round(fedner().local, ask()), 1.5 * 2.0)
     own.close()
 
 
@@ -385,7 +387,7 @@ def test_a_round_that_failed_half_way_leaves_no_trace_in_the_private_weights(
         {name: torch.ones(WIDE) for name in zeros()},
     )
     before = own.state()
-    own.answer(fedner(FednerSettings(local_steps=2)).local, ask())
+    own.run_round(fedner(FednerSettings(local_steps=2)).local, ask())
     assert len(calls) == 2
     after = own.state()
     assert set(after.tensors) == set(before.tensors)
@@ -398,10 +400,10 @@ def test_weights_that_overflow_afterwards_leave_no_failure(tmp_path: Path) -> No
     """Post-processing may overflow too; asked again, it must not be another release."""
     own = watched(tmp_path)
     local = fedavg(FedAvgSettings(LocalTraining(plain_sgd(3e38), steps=2))).local
-    update = own.answer(local, ask())
+    update = own.run_round(local, ask())
     assert all(bool(tensor.isfinite().all()) for tensor in update.tensors.values())
     assert ledger_of(own).spent().steps == 2
-    again = own.answer(local, ask())
+    again = own.run_round(local, ask())
     assert all(torch.equal(again.tensors[key], each) for key, each in update.tensors.items())
     own.close()
 
@@ -444,14 +446,14 @@ def test_a_stopped_round_is_charged_and_answered_under_its_charge(
     local = fedner(FednerSettings(local_steps=2)).local
     before = own.state()
     with pytest.raises(stop):
-        own.answer(local, ask())
+        own.run_round(local, ask())
     after = own.state()
     assert after.facts == before.facts
     assert set(after.tensors) == set(before.tensors)
     assert all(torch.equal(after.tensors[key], each) for key, each in before.tensors.items())
     spent = ledger_of(own).spent()
     assert spent.steps == (1 if unit == "platform" else 2), "it was counted"
-    own.answer(local, ask())
+    own.run_round(local, ask())
     assert ledger_of(own).spent() == spent, "and is not counted again"
     [entry] = ledger_of(own).releases
     assert entry.answer is not None
@@ -462,7 +464,7 @@ def test_an_answer_that_cannot_be_stored_leaves_no_trace_in_the_private_weights(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     own = watched(tmp_path)
-    own.answer(fedner().local, ask())
+    own.run_round(fedner().local, ask())
     before = own.state()
 
     def full(*_: object, **__: object) -> None:
@@ -471,11 +473,11 @@ def test_an_answer_that_cannot_be_stored_leaves_no_trace_in_the_private_weights(
     with monkeypatch.context() as patch:
         patch.setattr(Ledger, "answer", full)
         with pytest.raises(FednerError, match="full"):
-            own.answer(fedner().local, ask(2))
+            own.run_round(fedner().local, ask(2))
     after = own.state()
     assert after.facts == before.facts
     assert all(torch.equal(after.tensors[key], each) for key, each in before.tensors.items())
-    own.answer(fedner().local, ask(2))
+    own.run_round(fedner().local, ask(2))
     assert ledger_of(own).spent().steps == 2
     own.close()
 
@@ -519,12 +521,12 @@ def in_another_process(work: Callable[[int], None]) -> tuple[bytes, int]:
 def check_answered_once(folder: Path, sent: bytes) -> None:
     """Asked again after a death: one charge, one answer; another request is another release."""
     own = watched(folder)
-    update = replace(own.answer(fedner().local, ask()), event=None)
+    update = replace(own.run_round(fedner().local, ask()), event=None)
     assert sent in (b"", update_to_bytes(update)), "what was sent before is what is sent again"
     assert ledger_of(own).spent().steps == 1
     [entry] = ledger_of(own).releases
     assert entry.answer is not None
-    own.answer(fedner().local, ask(shift=0.5))
+    own.run_round(fedner().local, ask(shift=0.5))
     assert ledger_of(own).spent().steps == 2
     own.close()
 
@@ -539,7 +541,7 @@ def test_killed_at_each_write_between_charge_and_sending(tmp_path: Path) -> None
         def work(world: int, folder: Path = folder, call: int = call) -> None:
             own = watched(folder)
             die_at(call, str(folder))
-            update = own.answer(fedner().local, ask())
+            update = own.run_round(fedner().local, ask())
             os.write(world, update_to_bytes(replace(update, event=None)))
 
         sent, code = in_another_process(work)
@@ -560,7 +562,7 @@ def test_killed_between_the_writes(tmp_path: Path, moment: str) -> None:
 
     def work(world: int) -> None:
         del world
-        watched(tmp_path, die if moment == "at work" else lambda: None).answer(
+        watched(tmp_path, die if moment == "at work" else lambda: None).run_round(
             fedner().local, ask()
         )
         die()
@@ -597,8 +599,8 @@ def scaffold_asks(extra: float = 0.0, round_: int = 1) -> Broadcast:
 def test_other_extra_tensors_are_another_request(tmp_path: Path) -> None:
     own = watched(tmp_path)
     local = scaffold(ScaffoldSettings(steps=2)).local
-    first = own.answer(local, scaffold_asks(0.0))
-    other = own.answer(local, scaffold_asks(1.0))
+    first = own.run_round(local, scaffold_asks(0.0))
+    other = own.run_round(local, scaffold_asks(1.0))
     assert ledger_of(own).spent().steps == 4, "SCAFFOLD's control variate decides the answer"
     shift = (other.tensors["shared.a"] - first.tensors["shared.a"]).mean()
     assert abs(float(shift) + 0.2) < 0.02, "two steps at rate 0.1 along a control of 1"
@@ -608,25 +610,25 @@ def test_other_extra_tensors_are_another_request(tmp_path: Path) -> None:
 def test_scaffold_goes_back_to_its_control_variates_with_a_resend(tmp_path: Path) -> None:
     own = watched(tmp_path)
     local = scaffold(ScaffoldSettings(steps=2)).local
-    first = own.answer(local, scaffold_asks())
+    first = own.run_round(local, scaffold_asks())
     control = {name: tensor.clone() for name, tensor in own.memory.items()}
-    second = own.answer(local, scaffold_asks(0.5, 2))
+    second = own.run_round(local, scaffold_asks(0.5, 2))
     own.close()
     own = watched(tmp_path)  # begun anew: no control variate yet
     assert own.memory == {}
-    again = own.answer(local, scaffold_asks())
+    again = own.run_round(local, scaffold_asks())
     assert set(own.memory) == set(control) == {"control.shared.a", "control.shared.b"}
     assert all(torch.equal(own.memory[name], each) for name, each in control.items())
     assert all(torch.equal(again.extra[name], each) for name, each in first.extra.items())
     assert any(bool(each.any()) for each in first.extra.values())
-    later = own.answer(local, scaffold_asks(0.5, 2))
+    later = own.run_round(local, scaffold_asks(0.5, 2))
     assert all(torch.equal(later.extra[name], each) for name, each in second.extra.items())
     own.close()
 
 
 def test_each_thing_that_decides_the_answer_is_in_the_digest(tmp_path: Path) -> None:
     own = watched(tmp_path)
-    own.answer(fedner().local, ask())
+    own.run_round(fedner().local, ask())
     orders = [
         (fedner().local, ask(shift=0.1)),
         (fedner().local, replace(ask(), run="other")),
@@ -637,13 +639,18 @@ def test_each_thing_that_decides_the_answer_is_in_the_digest(tmp_path: Path) -> 
         (fedavg(FedAvgSettings(LocalTraining(plain_sgd(0.2), steps=1))).local, ask()),
     ]
     for count, (local, order) in enumerate(orders, start=2):
-        own.answer(local, order)
+        own.run_round(local, order)
         assert len(ledger_of(own).releases) == count
-    for changes in ({"noise": 3.0}, {"clip": 1.0}, {"private_part": "frozen"}, {"loss": "mean"}):
+    for changes in (
+        {"noise_multiplier": 3.0},
+        {"max_grad_norm": 1.0},
+        {"private_part": "frozen"},
+        {"loss": "mean"},
+    ):
         own.close()
         own = watched(tmp_path, **changes)
         count = len(ledger_of(own).releases)
-        own.answer(fedner().local, ask())
+        own.run_round(fedner().local, ask())
         assert len(ledger_of(own).releases) == count + 1, changes
     own.close()
 
@@ -656,7 +663,7 @@ def test_two_platforms_of_one_ledger_get_their_own_answers(tmp_path: Path) -> No
     for name in ("alpha", "beta", "alpha", "beta"):
         own = watched(tmp_path)
         own.name = name
-        update = own.answer(fedner().local, order)
+        update = own.run_round(fedner().local, order)
         assert update.platform == name
         found = (update.tensors["shared.a"], own.private()["private.c"].clone())
         if name in sent:
@@ -676,7 +683,7 @@ def test_two_platforms_of_one_ledger_get_their_own_answers(tmp_path: Path) -> No
 
 def test_the_event_of_an_update_is_its_charge(tmp_path: Path) -> None:
     own = watched(tmp_path)
-    update = own.answer(fedner(FednerSettings(local_steps=3)).local, ask(batch=2))
+    update = own.run_round(fedner(FednerSettings(local_steps=3)).local, ask(batch=2))
     [entry] = ledger_of(own).releases
     assert isinstance(entry.event, GaussianRelease)
     assert entry.event.steps == 3

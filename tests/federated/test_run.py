@@ -25,7 +25,7 @@ SIZES = {"alpha": 12, "beta": 10, "gamma": 5}
 
 
 def settings(rounds: int = 7, **changes: Any) -> RunSettings:
-    return RunSettings("test", rounds, changes.pop("batch", 6), SIZES, **changes)
+    return RunSettings("test", rounds, changes.pop("batch_size", 6), SIZES, **changes)
 
 
 def start(
@@ -233,11 +233,11 @@ def test_nobody_answering_is_named() -> None:
 
 
 def test_a_sample_of_platforms_shares_the_whole_batch() -> None:
-    done = start(rounds=20, participation=Participation(sample=2), batch=2)
+    done = start(rounds=20, participation=Participation(sample=2), batch_size=2)
     assert all(len(each.norms) == 2 for each in done.rounds)
     assert {name for each in done.rounds for name in each.norms} == set(NAMES)
     with pytest.raises(FednerError, match="found 2 sentences for 3 platforms"):
-        start(batch=2)
+        start(batch_size=2)
 
 
 def test_the_order_of_platforms_does_not_matter() -> None:

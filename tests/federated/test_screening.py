@@ -20,7 +20,7 @@ def update(platform: str, a: float = 1.0, b: float = 0.0) -> Update:
 
 
 def screened(screen: Screen, *replies: Update | Failure) -> list[str]:
-    return [each.platform for each in screen.sound(replies, BROADCAST)]
+    return [each.platform for each in screen.accepted_updates(replies, BROADCAST)]
 
 
 def other(**tensors: torch.Tensor) -> SharedState:
@@ -57,9 +57,9 @@ def test_extras_must_be_those_of_the_broadcast() -> None:
     broadcast = Broadcast("run", 4, shared(), extra=shared(), batches={"a": 1, "b": 1})
     screen = Screen(NormRule())
     replies = [Update("a", 4, shared(), extra=shared()), Update("b", 4, shared())]
-    assert [each.platform for each in screen.sound(replies, broadcast)] == ["a"]
+    assert [each.platform for each in screen.accepted_updates(replies, broadcast)] == ["a"]
     bad = Update("a", 4, shared(), extra=shared(a=float("inf")))
-    assert [each.platform for each in screen.sound([bad], broadcast)] == []
+    assert [each.platform for each in screen.accepted_updates([bad], broadcast)] == []
 
 
 def test_whoever_answers_twice_is_heard_once() -> None:

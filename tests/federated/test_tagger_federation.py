@@ -28,12 +28,12 @@ from fedner.federated.platform import LocalSettings, Platform
 from fedner.federated.run import RunRecord, RunSettings, run
 from fedner.federated.sizes import batch_sizes
 from fedner.models.features import collate, encode_corpus
-from fedner.models.partition import CUTS
-from fedner.optimisers import Optimiser, OptimiserSettings
+from fedner.models.partition import PRESETS
+from fedner.optimizers import Optimizer, OptimizerSettings
 from fedner.seeds import seeded
 from fedner.training import gradients, trainable
 
-ADAM = OptimiserSettings()
+ADAM = OptimizerSettings()
 TWO = ["case-reports", "social-posts"]
 
 
@@ -52,12 +52,12 @@ def order_of(name: str, size: int) -> list[int]:
     return list(seeded(SEED, *path).permutation(np.arange(size)))
 
 
-@pytest.mark.parametrize("optimiser", [ADAM, OptimiserSettings(kind="sgd", rate=0.1)])
+@pytest.mark.parametrize("optimizer", [ADAM, OptimizerSettings(name="sgd", learning_rate=0.1)])
 def test_two_platforms_that_share_everything_equal_one_central_step(
-    optimiser: OptimiserSettings,
+    optimizer: OptimizerSettings,
 ) -> None:
     sizes = {"case-reports": 30, "social-posts": 10}
-    algorithm = fedner(FednerSettings(server=optimiser))
+    algorithm = fedner(FednerSettings(server_optimizer=optimizer))
     engine = InProcess(
         lambda name: tagger_platform(name, "everything", 0.0, size=sizes[name]),
         TWO,
@@ -76,7 +76,7 @@ def test_two_platforms_that_share_everything_equal_one_central_step(
     tagger.train()
     weights = trainable(tagger)
     _, gradient = gradients(tagger, collate(corpus, range(8)))
-    Optimiser(optimiser).step(weights, gradient)
+    Optimizer(optimizer).step(weights, gradient)
     for name, weight in weights.items():
         torch.testing.assert_close(done.server.shared[name], weight.detach(), rtol=0, atol=1e-6)
 
@@ -87,7 +87,7 @@ def test_one_platform_that_shares_everything_is_central_training_bit_for_bit() -
     tagger = new_tagger("forum-posts", "everything", 0.0)
     sentences = sentences_of("forum-posts")
     corpus = encode_corpus(sentences, tagger.embeddings.words, space=UNION)
-    weights, optimiser = trainable(tagger), Optimiser(ADAM)
+    weights, optimizer = trainable(tagger), Optimizer(ADAM)
     tagger.train()
     for epoch in range(3):
         path = ("platform", "forum-posts", "slice", 0, "epoch", epoch)
@@ -95,12 +95,12 @@ def test_one_platform_that_shares_everything_is_central_training_bit_for_bit() -
         for start in range(0, 40, 8):
             if 5 * epoch + start // 8 < 12:
                 _, gradient = gradients(tagger, collate(corpus, order[start : start + 8]))
-                optimiser.step(weights, gradient)
+                optimizer.step(weights, gradient)
     for name, weight in weights.items():
         assert torch.equal(done.server.shared[name], weight.detach()), name
 
 
-@pytest.mark.parametrize("cut", sorted(CUTS))
+@pytest.mark.parametrize("cut", sorted(PRESETS))
 def test_every_cut_runs_and_only_its_shared_part_moves(cut: str) -> None:
     # The word table is trained, so that there are words to share.
     first = first_shared(cut, trainable_words=True)
@@ -139,7 +139,7 @@ def test_what_leaves_is_the_shared_gradient_and_nothing_else() -> None:
     one.learner = Watched()  # type: ignore[assignment]
     private_before = {name: tensor.detach().clone() for name, tensor in one.private().items()}
     broadcast = Broadcast("t", 1, first_shared("fedner"), batches={"case-reports": 16})
-    update = one.answer(fedner().local, broadcast)
+    update = one.run_round(fedner().local, broadcast)
     data = update_to_bytes(update)
     assert len(data) < 20_000 + sum(tensor.numel() * 4 for tensor in update.tensors.values())
     gradient = [seen[0][key] for key in private_before]
@@ -210,7 +210,7 @@ def test_the_seed_names_order_and_dropout() -> None:
         one = tagger_platform("forum-posts", dropout=dropout)
         one.seed = seed
         broadcast = Broadcast("t", 1, first_shared("fedner", dropout), batches={"forum-posts": 40})
-        return one.answer(fedner().local, broadcast)
+        return one.run_round(fedner().local, broadcast)
 
     # The whole epoch in one batch: the order cannot matter, dropout can.
     assert updated(1, 0.5).loss == updated(1, 0.5).loss
@@ -219,10 +219,10 @@ def test_the_seed_names_order_and_dropout() -> None:
 
 
 def test_a_federation_learns() -> None:
-    settings = LocalSettings(optimiser=OptimiserSettings(rate=0.02), clip=5.0)
+    settings = LocalSettings(optimizer=OptimizerSettings(learning_rate=0.02), max_grad_norm=5.0)
     build = partial(tagger_platform, settings=settings, dropout=0.0)
     platforms = {name: build(name) for name in NAMES}
-    algorithm = fedner(FednerSettings(server=OptimiserSettings(rate=0.02)))
+    algorithm = fedner(FednerSettings(server_optimizer=OptimizerSettings(learning_rate=0.02)))
     engine = InProcess(platforms.__getitem__, NAMES, algorithm.local)
     plan = RunSettings("t", 80, 24, dict.fromkeys(NAMES, 40), evaluate_every=80)
     done = run(algorithm, engine, first_shared("fedner", 0.0), plan, SEED)
@@ -237,6 +237,6 @@ def test_a_federation_learns() -> None:
 def test_a_platform_may_keep_its_loss_at_home() -> None:
     one = tagger_platform("social-posts", settings=LocalSettings(reports_loss=False))
     broadcast = Broadcast("t", 1, first_shared(), batches={"social-posts": 4})
-    update = one.answer(fedner().local, broadcast)
+    update = one.run_round(fedner().local, broadcast)
     assert isinstance(update, Update)
     assert update.loss is None

@@ -10,16 +10,16 @@ CURVE = tuple(
     CurvePoint(epoch, rdp=0.9 * epoch**0.6 + 0.4, pld=0.7 * epoch**0.6) for epoch in (1, 3, 6, 12)
 )
 PLAN = PrivacyPlan(
-    noise=1.25,
+    noise_multiplier=1.25,
     rdp=CURVE[-1].rdp,
     pld=CURVE[-1].pld,
     delta=1e-5,
-    rdp_noise=1.5,
+    rdp_noise_multiplier=1.5,
     target_epsilon=3.5,
     examples=1200,
     platforms=3,
     examples_per_platform=400,
-    batch=40,
+    batch_size=40,
     epochs=12,
     sampling_probability=0.1,
     steps=120,

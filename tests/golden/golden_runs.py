@@ -31,7 +31,7 @@ TABLES = {
         "dropout": 0.1,
     },
     "embeddings": {"dimension": 24, "buckets": 2000},
-    "training": {"rounds": ROUNDS, "batch": 12, "evaluate_every": 1, "checkpoint_every": 1},
+    "training": {"rounds": ROUNDS, "batch_size": 12, "evaluate_every": 1, "checkpoint_every": 1},
     "platforms": [
         {"name": name, "data": f"synthetic:{name}", "num_sentences": 40, "split": {"test": 0.3}}
         for name in ("case-reports", "forum-posts", "social-posts")
@@ -39,19 +39,19 @@ TABLES = {
 }
 RUNS = {
     "fedner-crf": (
-        'algorithm={name="fedner",local_steps=30,server={rate=0.03}}',
-        'private={rate=0.1,schedule="linear"}',
+        'algorithm={name="fedner",local_steps=30,server_optimizer={learning_rate=0.03}}',
+        'local_optimizer={learning_rate=0.1,schedule="linear"}',
     ),
     "fedavg-softmax": (
         'model.recipe="BI-LSTM-TDDL"',
         'partition.shared="everything"',
-        'algorithm={name="fedavg",local={epochs=12,optimiser={rate=0.1}}}',
-        "training.average=0.5",
+        'algorithm={name="fedavg",local={epochs=12,optimizer={learning_rate=0.1}}}',
+        "training.ema_decay=0.5",
     ),
     "fedner-dp": (
-        'algorithm={name="fedner",local_steps=3,server={rate=0.01}}',
-        "private.rate=0.03",
-        "privacy={enabled=true,simulation=true,noise=0.8,clip=0.5,delta=0.01}",
+        'algorithm={name="fedner",local_steps=3,server_optimizer={learning_rate=0.01}}',
+        "local_optimizer.learning_rate=0.03",
+        "privacy={enabled=true,simulation=true,noise_multiplier=0.8,max_grad_norm=0.5,delta=0.01}",
     ),
 }
 # How far a value may lie from the recorded one: `relative` to the value, of a checksum to the norm
@@ -158,7 +158,7 @@ def _from_beginning(
 ) -> Iterator[tuple[str, Tensor]]:
     for key, tensor in sorted(state.items()):
         kind, _, name = key.partition("/")
-        if kind in ("shared", "private", "average"):
+        if kind in ("shared", "private", "ema"):
             yield f"{owner}, {key}", tensor.double() - beginning[name].detach().double()
 
 

@@ -339,7 +339,7 @@ def test_nothing_is_overwritten_and_nothing_left_half(
 
 
 def test_context_features_come_from_the_right_encoder(tmp_path: Path) -> None:
-    model = lively("PRIVATE-BI-LSTM-CRF")
+    model = lively("DP-BI-LSTM-CRF")
     tagger = exported(model, tmp_path / "export")
     assert tagger.context_dimension == CONTEXT
     with pytest.raises(FednerError, match="reads context features of letters 'letters'"):
@@ -359,7 +359,7 @@ def test_context_features_come_from_the_right_encoder(tmp_path: Path) -> None:
 
 
 def test_layers_are_mixed_as_the_tagger_learnt_to(tmp_path: Path) -> None:
-    model = lively("PRIVATE-BI-LSTM-CRF", context_layers=CONTEXT)
+    model = lively("DP-BI-LSTM-CRF", context_layers=CONTEXT)
     assert model.tagger.embeddings.mix is not None
     same_predictions(model, exported(model, tmp_path / "export"))
 

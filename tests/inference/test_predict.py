@@ -24,7 +24,7 @@ from fedner.models.checkpoint import LoadedTagger, save_tagger
 from fedner.models.embeddings.words import HashedWords, WordEmbedding
 from fedner.models.features import TagSpace, encode_corpus
 from fedner.models.zoo import RECIPES, build_tagger, resized
-from fedner.optimisers import OptimiserSettings
+from fedner.optimizers import OptimizerSettings
 from fedner.scoring import score_documents
 from fedner.training import TrainingSettings, train
 
@@ -40,7 +40,9 @@ def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
     words = WordEmbedding(HashedWords(1000, 24), trainable=True)
     tagger = build_tagger(RECIPE, words, SPACE)
     sentences = prepare(CORPUS.documents).sentences
-    settings = TrainingSettings(epochs=25, batch=8, optimiser=OptimiserSettings(rate=1e-2))
+    settings = TrainingSettings(
+        epochs=25, batch_size=8, optimizer=OptimizerSettings(learning_rate=1e-2)
+    )
     train(tagger, encode_corpus(sentences, words, space=SPACE), settings, seed=1)
     folder = tmp_path_factory.mktemp("model")
     save_tagger(folder, tagger, RECIPE, SPACE)

@@ -450,7 +450,7 @@ class TestScalarMix:
         assert (tagger.embeddings.mix.weights == 0).all()
         assert (tagger.embeddings.mix.factor == 1).all(), "it begins as the plain mean"
         corpus = platform.encoded(small(RECIPES["ELMoNER"]), 3 * CONTEXT_DIMENSION)
-        train(tagger, corpus, TrainingSettings(epochs=2, batch=8), seed=1)
+        train(tagger, corpus, TrainingSettings(epochs=2, batch_size=8), seed=1)
         assert len(set(tagger.embeddings.mix.weights.tolist())) == 3
         assert tagger.embeddings.mix.factor.item() != 1.0
 
@@ -498,7 +498,7 @@ class TestInATagger:
             platform.sentences, platform.words, space=platform.space, context_TD=context_TD
         )
         tagger = build_tagger(recipe, platform.words, platform.space, 24, context_layers=3)
-        train(tagger, corpus, TrainingSettings(epochs=1, batch=8), seed=1)
+        train(tagger, corpus, TrainingSettings(epochs=1, batch_size=8), seed=1)
         save_tagger(
             tmp_path / "model",
             tagger,

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fedner.errors import FednerError
-from fedner.models.partition import CUTS, lies_under, partition
+from fedner.models.partition import PRESETS, lies_under, partition
 
 NAMES = (
     "embeddings.characters.embedding.weight",
@@ -27,19 +27,19 @@ def test_the_cut_of_the_paper() -> None:
     assert split.private == tuple(sorted(NAMES[3:]))
 
 
-@given(names=st.sets(st.sampled_from(NAMES)), cut=st.sampled_from(sorted(CUTS)))
+@given(names=st.sets(st.sampled_from(NAMES)), cut=st.sampled_from(sorted(PRESETS)))
 def test_total_and_disjoint_or_refused(names: set[str], cut: str) -> None:
     try:
         split = partition(names, cut)
     except FednerError:
-        assert not any(lies_under(n, p) for n in names for p in CUTS[cut])
+        assert not any(lies_under(n, p) for n in names for p in PRESETS[cut])
         return
     assert sorted(split.shared + split.private) == sorted(names)
     assert not set(split.shared) & set(split.private)
 
 
 def test_cuts_grow() -> None:
-    everything = list(CUTS.values())
+    everything = list(PRESETS.values())
     for smaller, larger in pairwise(everything):
         assert all(any(lies_under(prefix, other) for other in larger) for prefix in smaller)
 

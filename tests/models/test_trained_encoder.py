@@ -29,7 +29,7 @@ from fedner.models.graphed import GraphedTagger
 from fedner.models.partition import partition
 from fedner.models.tagger import Tagger
 from fedner.models.zoo import RECIPES, build_tagger, parameter_counts
-from fedner.optimisers import OptimiserSettings
+from fedner.optimizers import OptimizerSettings
 from fedner.privacy.dpsgd import clipped_sum
 from fedner.training import Evaluation, TrainingSettings, gradients, train, trainable
 from tiny_bert import LONGEST, VOCABULARY, save_tiny_bert
@@ -225,7 +225,9 @@ class TestTraining:
         encoder = PretrainedEncoder.open(folder)
         recipe = replace(RECIPE, decoder=decoder)
         tagger, corpus = tagger_of(recipe, encoder, platform.space), encoded(platform, encoder)
-        plan = TrainingSettings(epochs=25, batch=5, optimiser=OptimiserSettings(rate=2e-3))
+        plan = TrainingSettings(
+            epochs=25, batch_size=5, optimizer=OptimizerSettings(learning_rate=2e-3)
+        )
         train(tagger, corpus, plan, seed=1)
         scores = Evaluation(corpus, platform.sentences, platform.space).scores(tagger)
         assert scores.strict_micro.f1 > 0.9
@@ -235,7 +237,9 @@ class TestTraining:
     ) -> None:
         before = {n: w.clone() for n, w in encoder.copy_of_model().state_dict().items()}
         corpus = encoded(platform, encoder)
-        plan = TrainingSettings(epochs=1, batch=25, optimiser=OptimiserSettings(rate=1e-2))
+        plan = TrainingSettings(
+            epochs=1, batch_size=25, optimizer=OptimizerSettings(learning_rate=1e-2)
+        )
         for recipe in (RECIPE, ADAPTED):
             tagger = tagger_of(recipe, encoder, platform.space)
             start = {name: weight.detach().clone() for name, weight in trainable(tagger).items()}
@@ -267,7 +271,7 @@ class TestTraining:
             for name in partition(one, "encoder").shared:
                 assert torch.equal(one[name], other[name])
 
-    def test_no_recording_and_no_private_steps(
+    def test_no_recording_and_no_dp_steps(
         self, encoder: PretrainedEncoder, platform: SmallPlatform
     ) -> None:
         batch = collate(encoded(platform, encoder), [0, 1])
@@ -331,7 +335,9 @@ class TestAdapters:
     ) -> None:
         corpus = encoded(platform, encoder)
         tagger = tagger_of(ADAPTED, encoder, platform.space)
-        plan = TrainingSettings(epochs=2, batch=10, optimiser=OptimiserSettings(rate=5e-2))
+        plan = TrainingSettings(
+            epochs=2, batch_size=10, optimizer=OptimizerSettings(learning_rate=5e-2)
+        )
         train(tagger, corpus, plan, seed=1)
         trained = tagger.embeddings.encoder
         assert trained is not None
@@ -400,7 +406,9 @@ class TestDisk:
     ) -> None:
         corpus = encoded(platform, encoder)
         tagger = tagger_of(recipe, encoder, platform.space)
-        plan = TrainingSettings(epochs=1, batch=10, optimiser=OptimiserSettings(rate=1e-2))
+        plan = TrainingSettings(
+            epochs=1, batch_size=10, optimizer=OptimizerSettings(learning_rate=1e-2)
+        )
         train(tagger, corpus, plan, seed=1)
         save_tagger(
             tmp_path / "m",

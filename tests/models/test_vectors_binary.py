@@ -94,7 +94,7 @@ def test_formats_are_told_apart_by_content(tmp_path: Path) -> None:
         assert recognise_vectors(tmp_path / f"{name}.store") == "converted store"
 
 
-def test_a_model_of_fasttext_is_refused_with_the_remedy(tmp_path: Path) -> None:
+def test_a_model_of_fasttext_is_refused_with_the_hint(tmp_path: Path) -> None:
     path = tmp_path / "cc.en.300.bin"
     path.write_bytes(b"\xba\x16\x4f\x2f\x0c\0\0\0" + b"\0" * 100)
     with pytest.raises(FednerError, match="model of fastText") as caught:

@@ -55,20 +55,20 @@ def train(
     """Train towards fixed targets; the loss of each step shows what forward read."""
     targets = torch.randn(SOURCE.num_rows, 5, generator=torch.Generator().manual_seed(1))
     if embedding.row_sparse:
-        optimiser = SparseRowsAdam(embedding.weight, betas=betas)
-        embedding.follow(optimiser)
+        optimizer = SparseRowsAdam(embedding.weight, betas=betas)
+        embedding.follow(optimizer)
     else:
-        optimiser = torch.optim.Adam(embedding.parameters(), betas=betas)
+        optimizer = torch.optim.Adam(embedding.parameters(), betas=betas)
     losses = []
     for rows, rate in zip(batches, rates, strict=True):
         if embedding.row_sparse:
-            optimiser.lr = rate
+            optimizer.lr = rate
         else:
-            optimiser.param_groups[0]["lr"] = rate
-        optimiser.zero_grad()
+            optimizer.param_groups[0]["lr"] = rate
+        optimizer.zero_grad()
         loss = ((embedding(rows) - targets[rows]) ** 2).sum()
         loss.backward()
-        optimiser.step()
+        optimizer.step()
         losses.append(float(loss.detach()))
     return losses
 
@@ -107,23 +107,23 @@ def test_rows_idle_for_thousands_of_steps_are_caught_up_exactly() -> None:
     torch.testing.assert_close(lazy.state_dict()["weight"], dense.weight.data, atol=1e-6, rtol=1e-6)
 
 
-def test_a_resumed_optimiser_goes_on_bit_for_bit() -> None:
+def test_a_resumed_optimizer_goes_on_bit_for_bit() -> None:
     generator = torch.Generator().manual_seed(3)
     batches = [torch.randint(0, 31, (5,), generator=generator) for _ in range(40)]
 
-    def steps(embedding: WordEmbedding, optimiser: SparseRowsAdam, part: list) -> None:
-        embedding.follow(optimiser)
+    def steps(embedding: WordEmbedding, optimizer: SparseRowsAdam, part: list) -> None:
+        embedding.follow(optimizer)
         for rows in part:
-            optimiser.zero_grad()
+            optimizer.zero_grad()
             (embedding(rows) ** 2).sum().backward()
-            optimiser.step()
+            optimizer.step()
 
     whole = WordEmbedding(SOURCE, trainable=True)
     steps(whole, SparseRowsAdam(whole.weight), batches)
     first = WordEmbedding(SOURCE, trainable=True)
-    optimiser = SparseRowsAdam(first.weight)
-    steps(first, optimiser, batches[:17])
-    state, weight = optimiser.state_dict(), first.weight.detach().clone()
+    optimizer = SparseRowsAdam(first.weight)
+    steps(first, optimizer, batches[:17])
+    state, weight = optimizer.state_dict(), first.weight.detach().clone()
     second = WordEmbedding(SOURCE, trainable=True)
     second.weight.data.copy_(weight)
     resumed = SparseRowsAdam(second.weight)
@@ -138,11 +138,11 @@ def test_plain_sgd_takes_row_sparse_gradients() -> None:
     results = []
     for row_sparse in (True, False):
         embedding = WordEmbedding(SOURCE, trainable=True, row_sparse=row_sparse)
-        optimiser = torch.optim.SGD(embedding.parameters(), lr=0.1)
+        optimizer = torch.optim.SGD(embedding.parameters(), lr=0.1)
         for rows in ([1, 1, 2], [2, 9], [1]):
-            optimiser.zero_grad()
+            optimizer.zero_grad()
             (embedding(torch.tensor(rows)) ** 3).sum().backward()
-            optimiser.step()
+            optimizer.step()
         results.append(embedding.weight.detach().clone())
     torch.testing.assert_close(results[0], results[1])
 

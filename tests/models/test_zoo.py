@@ -13,7 +13,7 @@ from fedner.models.features import TagSpace, collate, encode_corpus
 from fedner.models.partition import partition
 from fedner.models.tagger import Tagger
 from fedner.models.zoo import RECIPES, Recipe, build_tagger, parameter_counts, recipe_named
-from fedner.optimisers import OptimiserSettings
+from fedner.optimizers import OptimizerSettings
 from fedner.training import (
     Evaluation,
     TrainingSettings,
@@ -22,7 +22,7 @@ from fedner.training import (
     trainable,
 )
 
-FAST = TrainingSettings(epochs=30, batch=8, optimiser=OptimiserSettings(rate=1e-2))
+FAST = TrainingSettings(epochs=30, batch_size=8, optimizer=OptimizerSettings(learning_rate=1e-2))
 
 
 def tagger_of(recipe: Recipe, platform, seed: int = 0) -> Tagger:
@@ -66,7 +66,12 @@ def test_elmoner_learns_in_the_sizes_of_the_paper() -> None:
     platform = small_platform()
     corpus = platform.encoded(recipe, dimension=64)
     tagger = build_tagger(recipe, platform.words, platform.space, 64)
-    train(tagger, corpus, replace(FAST, epochs=10, optimiser=OptimiserSettings(rate=3e-3)), seed=1)
+    train(
+        tagger,
+        corpus,
+        replace(FAST, epochs=10, optimizer=OptimizerSettings(learning_rate=3e-3)),
+        seed=1,
+    )
     scores = Evaluation(corpus, platform.sentences, platform.space).scores(tagger)
     assert scores.strict_micro.f1 > 0.95
 
@@ -157,6 +162,6 @@ def test_compositions_as_the_issue_has_them() -> None:
         "ELMoNER": "words + char CNN + context -> word CNN -> BiLSTM -> CRF",
         "BI-LSTM-TDDL": "words -> BiLSTM -> softmax",
         "BI-LSTM-CRF": "words -> BiLSTM -> CRF",
-        "PRIVATE-BI-LSTM-CRF": "words + shapes + context -> BiLSTM -> CRF",
+        "DP-BI-LSTM-CRF": "words + shapes + context -> BiLSTM -> CRF",
         "transformer": "trained encoder -> CRF",
     }

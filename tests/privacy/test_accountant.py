@@ -220,7 +220,7 @@ def test_impossible_targets_are_refused() -> None:
         noise_for(1.0, sampling_probability=0.0, steps=10, delta=DELTA)
 
 
-def test_without_the_package_the_remedy_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_the_package_the_hint_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "dp_accounting.rdp", None)
     with pytest.raises(FednerError, match=r"fedner\[privacy\]"):
         rdp_epsilon({(1.2345, 0.5): 1}, DELTA)

@@ -238,7 +238,7 @@ def test_any_shape_equals_the_loop(
 
 @pytest.mark.parametrize("units", [SINGLE, JOINED], ids=["sentences", "documents"])
 @pytest.mark.parametrize("frozen", [(), ("weights",), ("factor",), ("weights", "factor")])
-@pytest.mark.parametrize("name", ["ELMoNER", "PRIVATE-BI-LSTM-CRF"])
+@pytest.mark.parametrize("name", ["ELMoNER", "DP-BI-LSTM-CRF"])
 def test_a_mix_of_layers_equals_the_loop(
     name: str, frozen: tuple[str, ...], units: list[list[int]]
 ) -> None:

@@ -24,7 +24,7 @@ GOOD: dict[str, Any] = {
     "noise_multiplier": 1.0,
     "sampling_probability": 0.1,
     "unit": "sentence",
-    "clip": 1.5,
+    "max_norm": 1.5,
     "public_units": 100,
 }
 names = st.text(min_size=1, max_size=8)
@@ -33,7 +33,7 @@ releases = st.builds(
     noise_multiplier=st.floats(0, 100),
     sampling_probability=st.floats(1e-6, 1),
     unit=st.sampled_from(get_args(Unit)),
-    clip=st.floats(1e-3, 1e3),
+    max_norm=st.floats(1e-3, 1e3),
     public_units=st.integers(1, 10**7),
     steps=st.integers(1, 10**6),
     purpose=st.sampled_from(get_args(Purpose)),
@@ -55,7 +55,7 @@ def test_survives_json(event: Event) -> None:
         ("noise_multiplier", float("nan")),
         ("sampling_probability", 0.0),
         ("sampling_probability", 1.01),
-        ("clip", 0.0),
+        ("max_norm", 0.0),
         ("public_units", 0),
         ("steps", 0),
         ("unit", "word"),
@@ -70,8 +70,8 @@ def test_a_senseless_release_is_refused(field: str, value: Any) -> None:
 
 
 def test_every_problem_is_named_at_once() -> None:
-    with pytest.raises(FednerError, match=r"clip -1.*public size 0"):
-        GaussianRelease(**{**GOOD, "clip": -1.0, "public_units": 0})
+    with pytest.raises(FednerError, match=r"max_norm -1.*public size 0"):
+        GaussianRelease(**{**GOOD, "max_norm": -1.0, "public_units": 0})
 
 
 def test_replacing_a_unit_moves_the_sum_twice_as_far() -> None:
@@ -90,7 +90,7 @@ def test_replacing_a_unit_moves_the_sum_twice_as_far() -> None:
         {"extra": 1},
         {"steps": 1.5},
         {"steps": True},
-        {"clip": "1"},
+        {"max_norm": "1"},
         {"is_simulation": 0},
         {"slice": {"slicing": "a"}},
     ],
@@ -102,6 +102,6 @@ def test_unknown_json_is_refused(change: dict[str, Any]) -> None:
 
 def test_a_missing_field_is_refused() -> None:
     record = to_json(GaussianRelease(**GOOD))
-    del record["clip"]
-    with pytest.raises(FednerError, match="clip"):
+    del record["max_norm"]
+    with pytest.raises(FednerError, match="max_norm"):
         from_json(record)

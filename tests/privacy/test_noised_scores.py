@@ -44,7 +44,7 @@ def test_one_unit_moves_the_sum_by_the_clip_at_most(
     data: list[list[Counts]], chosen: int, clip: float
 ) -> None:
     """All sentences of a patient gone: the sum moves by their clipped counts, never by more."""
-    event = replace(QUIET, clip=clip)
+    event = replace(QUIET, max_norm=clip)
 
     def released(of: list[list[Counts]]) -> torch.Tensor:
         sentences = [each for unit in of for each in unit]

@@ -20,9 +20,9 @@ TABLES = {
     "title": "tiny",
     "model": {"hidden": 6, "filters": 8, "character_filters": 6, "character_dimension": 6},
     "embeddings": {"dimension": 8, "buckets": 64},
-    "algorithm": {"name": "fedner", "server": {"rate": 0.02}},
-    "private": {"rate": 0.02},
-    "training": {"rounds": 6, "batch": 12, "evaluate_every": 3, "checkpoint_every": 2},
+    "algorithm": {"name": "fedner", "server_optimizer": {"learning_rate": 0.02}},
+    "local_optimizer": {"learning_rate": 0.02},
+    "training": {"rounds": 6, "batch_size": 12, "evaluate_every": 3, "checkpoint_every": 2},
     "platforms": [
         {"name": name, "data": f"synthetic:{name}", "num_sentences": 40, "split": {"test": 0.3}}
         for name in ("case-reports", "forum-posts", "social-posts")
@@ -64,11 +64,11 @@ def ledgers(tmp_path: Path) -> Callable[..., tuple[str, ...]]:
 
 @pytest.fixture(scope="session")
 def finished(tiny: Callable[..., Settings], tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The folder of a finished run with both controls."""
+    """The folder of a finished run with both baselines."""
     folder = tmp_path_factory.mktemp("runs") / "finished"
     settings = tiny(
-        'training.controls=["alone", "pooled"]',
-        "training.control_epochs=2",
+        'training.baselines=["local-only", "centralized"]',
+        "training.baseline_epochs=2",
         "training.patience=1",
         "training.rounds=12",
         "training.evaluate_every=6",

@@ -55,9 +55,9 @@ CASES = [
       for command in ("evaluate", "report", "adapt")),
     *(("federation.json", harm, command) for harm in (remove, cut, other_json)
       for command in ("report", "adapt")),
-    *((name, harm, "report") for name in ("what_left.json", "scores.json")
+    *((name, harm, "report") for name in ("disclosure.json", "scores.json")
       for harm in (remove, cut, other_json)),
-    ("what_left.json", drop_key, "report"),
+    ("disclosure.json", drop_key, "report"),
     ("rounds.jsonl", flip, "report"),
     ("rounds.jsonl", other_json, "report"),
     ("counts/case-reports.json", cut, "compare"),

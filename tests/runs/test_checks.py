@@ -76,35 +76,39 @@ def test_all_rooms_are_asked_at_once(tmp_path: Path) -> None:
 
 
 def test_parameters_of_an_algorithm_are_checked_by_its_own_record(tmp_path: Path) -> None:
-    wrong = {"name": "fedner", "local_step": 2, "server": {"rat": 1, "kind": "adm"}}
+    wrong = {"name": "fedner", "local_step": 2, "server_optimizer": {"rat": 1, "name": "adm"}}
     problems = told({**SOUND, "algorithm": wrong}, tmp_path)
     assert set(problems) == {
         "algorithm.local_step",
-        "algorithm.server.rat",
-        "algorithm.server.kind",
+        "algorithm.server_optimizer.rat",
+        "algorithm.server_optimizer.name",
     }
     assert "'local_steps'" in problems["algorithm.local_step"]
-    assert "'adam'" in problems["algorithm.server.kind"]
+    assert "'adam'" in problems["algorithm.server_optimizer.name"]
     zero = told({**SOUND, "algorithm": {"name": "fedner", "local_steps": 0}}, tmp_path)
     assert set(zero) == {"algorithm"}
 
 
 def test_parameters_reach_the_algorithm(tmp_path: Path) -> None:
-    table = {"name": "fedner", "local_steps": 4, "server": {"kind": "sgd", "rate": 1}}
+    table = {
+        "name": "fedner",
+        "local_steps": 4,
+        "server_optimizer": {"name": "sgd", "learning_rate": 1},
+    }
     settings = checked({**SOUND, "algorithm": table}, tmp_path)
     parameters = parameters_of(settings)
     assert isinstance(parameters, FednerSettings)
     assert parameters.local_steps == 4
-    assert parameters.server.kind == "sgd"
-    assert parameters.server.betas == (0.9, 0.999), "what is left out keeps its default"
+    assert parameters.server_optimizer.name == "sgd"
+    assert parameters.server_optimizer.betas == (0.9, 0.999), "what is left out keeps its default"
     assert algorithm_of(settings).batching == "joint"
 
 
 def test_a_joint_batch_below_the_number_of_platforms_is_a_problem_unless_few_are_drawn(
     tmp_path: Path,
 ) -> None:
-    small = {"rounds": 3, "batch": 1}
-    assert set(told({**SOUND, "training": small}, tmp_path)) == {"training.batch"}
+    small = {"rounds": 3, "batch_size": 1}
+    assert set(told({**SOUND, "training": small}, tmp_path)) == {"training.batch_size"}
     checked({**SOUND, "training": small, "participation": {"sample": 1}}, tmp_path)
     checked({**SOUND, "training": small, "algorithm": {"name": "fedavg"}}, tmp_path)
 
@@ -126,7 +130,7 @@ def test_files_are_looked_for_beside_the_federation_file(tmp_path: Path) -> None
     (tmp_path / "train.tsv").write_text("a\tB-X\n\nb\tO\n")
     path = tmp_path / "federation.toml"
     path.write_text(
-        "[training]\nrounds = 2\nbatch = 4\n[[platforms]]\nname = 'a'\ndata = 'train.tsv'\n"
+        "[training]\nrounds = 2\nbatch_size = 4\n[[platforms]]\nname = 'a'\ndata = 'train.tsv'\n"
     )
     settings = read_settings(path, ("training.rounds=5",))
     assert settings.platforms[0].data == str(tmp_path / "train.tsv")

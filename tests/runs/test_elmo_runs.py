@@ -10,7 +10,7 @@ from fedner.federated.record import RoundRecord
 from fedner.inference.predict import Predictor
 from fedner.models.checkpoint import load_tagger
 from fedner.models.embeddings.scalar_mix import ScalarMix
-from fedner.runs.folder import WHAT_LEFT, RunFolder, tagger_folder
+from fedner.runs.folder import DISCLOSURE, RunFolder, tagger_folder
 from fedner.runs.training import Progress, train_run
 from fedner.settings import Settings
 from tiny_elmo import OPTIONS, random_weights, save
@@ -21,7 +21,7 @@ MIX = {"embeddings.mix.weights", "embeddings.mix.factor"}
 PRIVATE = (
     "privacy.enabled=true",
     "privacy.simulation=true",
-    "privacy.noise=1.0",
+    "privacy.noise_multiplier=1.0",
     *(f"platforms.{number}.public_size=30" for number in range(3)),
 )
 
@@ -46,7 +46,7 @@ def mixes(folder: Path) -> list[ScalarMix]:
 
 
 def names_in(folder: Path, part: str) -> set[str]:
-    left = RunFolder(folder).read(WHAT_LEFT)["platforms"]["case-reports"]
+    left = RunFolder(folder).read(DISCLOSURE)["platforms"]["case-reports"]
     return {tensor["name"] for tensor in left[part]}
 
 
@@ -67,11 +67,11 @@ def test_the_mix_is_trained_and_shared(
     predictor.predict("I had a rash after two days.")
 
 
-def test_a_cut_without_embeddings_keeps_it_at_home(
+def test_a_preset_without_embeddings_keeps_it_at_home(
     tiny: Make, elmo: tuple[str, ...], tmp_path: Path
 ) -> None:
     train_run(tiny(*elmo, 'partition.shared=["word_cnn"]'), tmp_path / "run")
-    assert names_in(tmp_path / "run", "stayed") >= MIX
+    assert names_in(tmp_path / "run", "kept") >= MIX
     first, second, _ = mixes(tmp_path / "run")
     assert not torch.equal(first.weights, second.weights)
 

@@ -10,7 +10,7 @@ from fedner.corpus.document import Corpus
 from fedner.corpus.synthetic import generate
 from fedner.corpus.writers.jsonl import write_jsonl
 from fedner.errors import FednerError
-from fedner.federated.private_steps import sliced_units
+from fedner.federated.dp_steps import sliced_units
 from fedner.privacy.accountant import pld_epsilon
 from fedner.privacy.budget import Budget
 from fedner.privacy.ledger_owner import change_budget, open_ledger, unit_key
@@ -39,7 +39,7 @@ def test_a_file_cannot_set_its_own_delta_or_unit(
     tiny: Make, tmp_path: Path, ledgers: Opened
 ) -> None:
     """The attack: a refused run got through with --set privacy.delta=0.4."""
-    asked = ("privacy.noise=1.0", *ledgers(9))
+    asked = ("privacy.noise_multiplier=1.0", *ledgers(9))
     told = refused(tiny(*asked, "privacy.delta=1e-4"), tmp_path / "run")
     assert "privacy.delta 0.0001; expected 1e-05, which the ledger grants" in told
     assert f"fedner privacy budget {tmp_path / '0'} --delta 0.0001" in told
@@ -48,7 +48,7 @@ def test_a_file_cannot_set_its_own_delta_or_unit(
 
 
 def test_a_delta_above_one_over_the_public_size_is_refused(tiny: Make, ledgers: Opened) -> None:
-    asked = ("privacy.noise=1.0", *ledgers(9))
+    asked = ("privacy.noise_multiplier=1.0", *ledgers(9))
     with pytest.raises(SettingsError) as caught:
         tiny(*asked, "privacy.delta=0.4")
     assert len(caught.value.problems) == 3
@@ -56,7 +56,7 @@ def test_a_delta_above_one_over_the_public_size_is_refused(tiny: Make, ledgers: 
 
 
 def test_a_simulation_of_few_units_needs_a_small_delta_too(tiny: Make, tmp_path: Path) -> None:
-    on = ("privacy.enabled=true", "privacy.simulation=true", "privacy.noise=1.0")
+    on = ("privacy.enabled=true", "privacy.simulation=true", "privacy.noise_multiplier=1.0")
     with pytest.raises(SettingsError, match="more than one over the public size of 28 units"):
         protect(assemble(tiny(*on, "privacy.delta=0.04")))
     said: list[str] = []
@@ -75,7 +75,7 @@ def test_a_simulation_of_few_units_needs_a_small_delta_too(tiny: Make, tmp_path:
 def test_a_run_without_an_opened_ledger_is_told_the_command(tiny: Make, tmp_path: Path) -> None:
     names = tuple(f'platforms.{number}.ledger="{tmp_path / str(number)}"' for number in range(3))
     sizes = tuple(f"platforms.{number}.public_size=30" for number in range(3))
-    on = ("privacy.enabled=true", "privacy.noise=1.0", "privacy.tuned_on=public")
+    on = ("privacy.enabled=true", "privacy.noise_multiplier=1.0", "privacy.tuned_on=public")
     settings = tiny(*on, *names, *sizes, "training.evaluate_every=0")
     told = refused(settings, tmp_path / "run")
     assert told.count("nobody granted a budget") == 3
@@ -86,7 +86,7 @@ def test_a_run_without_an_opened_ledger_is_told_the_command(tiny: Make, tmp_path
 def test_what_a_run_needs_is_what_it_spends_and_the_owner_may_grant_more(
     tiny: Make, tmp_path: Path, ledgers: Opened
 ) -> None:
-    asked = tiny("privacy.noise=1.0", *ledgers(0.5), "training.rounds=2")
+    asked = tiny("privacy.noise_multiplier=1.0", *ledgers(0.5), "training.rounds=2")
     told = refused(asked, tmp_path / "run")
     assert "this run needs epsilon" in told
     assert "at most 0.5, which the ledger grants at delta 1e-05" in told
@@ -108,7 +108,7 @@ def test_a_resumed_run_does_not_pay_twice_for_what_it_released(
     tiny: Make, tmp_path: Path, ledgers: Opened
 ) -> None:
     exactly = pld_epsilon({(1.0, 4 / 30): 6}, 1e-5)
-    settings = tiny("privacy.noise=1.0", *ledgers(exactly))
+    settings = tiny("privacy.noise_multiplier=1.0", *ledgers(exactly))
 
     def stop(record: object) -> None:
         if record.round == 4:  # type: ignore[attr-defined]
@@ -125,8 +125,8 @@ def test_a_resumed_run_does_not_pay_twice_for_what_it_released(
 
 def test_slices_and_scores_are_planned_for(tiny: Make, ledgers: Opened) -> None:
     slices = ("training.slice=0.34", "training.rounds_per_slice=3", "training.rounds=7")
-    scores = "privacy.scores={every=2, noise=30.0, clip=4.0}"
-    settings = tiny("privacy.noise=1.0", *ledgers(9), *slices, scores)
+    scores = "privacy.scores={every=2, noise_multiplier=30.0, max_norm=4.0}"
+    settings = tiny("privacy.noise_multiplier=1.0", *ledgers(9), *slices, scores)
     federation = assemble(settings)
     protection = protect(federation)
     assert protection is not None
@@ -142,7 +142,7 @@ def test_slices_and_scores_are_planned_for(tiny: Make, ledgers: Opened) -> None:
 def test_tuning_on_protected_data_is_charged_or_declared(
     tiny: Make, tmp_path: Path, ledgers: Opened, chosen: str
 ) -> None:
-    asked = ("privacy.noise=1.0", *ledgers(50), "training.rounds=1")
+    asked = ("privacy.noise_multiplier=1.0", *ledgers(50), "training.rounds=1")
     if chosen == "protected":
         with pytest.raises(SettingsError, match=r"privacy\.uncharged"):
             tiny(*asked, "privacy.tuned_on=protected")
@@ -183,7 +183,7 @@ def test_one_document_less_moves_nobody_in_a_deployed_run(
     corpus = generate("case-reports", 200, 1)
     fewer = Corpus(corpus.name, corpus.labels, tuple(reversed(corpus.documents[1:])))
     asked = (
-        "privacy.noise=1.0",
+        "privacy.noise_multiplier=1.0",
         *ledgers(9, unit),
         'platforms.0.labels=["ADE", "Drug"]',
         "platforms.0.format=jsonl",
@@ -207,7 +207,7 @@ def test_a_protected_sentence_in_a_document_without_a_name(
     lines = "".join(f"fever{number}\tB-ADE\n\n" for number in range(100))
     (tmp_path / "ward.tsv").write_text(lines)
     asked = (
-        "privacy.noise=1.0",
+        "privacy.noise_multiplier=1.0",
         *ledgers(9),
         f"platforms.0.data={tmp_path / 'ward.tsv'}",
         "platforms.0.format=columns",
@@ -220,7 +220,7 @@ def test_a_protected_sentence_in_a_document_without_a_name(
 
 
 def test_the_ledgers_key_cuts_the_slices(tiny: Make, tmp_path: Path, ledgers: Opened) -> None:
-    settings = tiny("privacy.noise=1.0", *ledgers(9), "training.slice=0.25")
+    settings = tiny("privacy.noise_multiplier=1.0", *ledgers(9), "training.slice=0.25")
     protection = protect(assemble(settings))
     assert protection is not None
     privacy = protection.platforms["forum-posts"]
@@ -235,7 +235,9 @@ def test_the_ledgers_key_cuts_the_slices(tiny: Make, tmp_path: Path, ledgers: Op
 def test_the_key_is_in_nothing_that_a_run_writes(
     tiny: Make, tmp_path: Path, ledgers: Opened
 ) -> None:
-    settings = tiny("privacy.noise=1.0", *ledgers(50), "training.rounds=2", "training.slice=0.5")
+    settings = tiny(
+        "privacy.noise_multiplier=1.0", *ledgers(50), "training.rounds=2", "training.slice=0.5"
+    )
     train_run(settings, tmp_path / "run")
     keys = [unit_key(tmp_path / str(number)) for number in range(3)]
     for file in tmp_path.rglob("*"):
@@ -250,14 +252,16 @@ def test_the_key_is_in_nothing_that_a_run_writes(
 def test_a_platform_that_joins_a_protected_run_later_needs_no_ledger(
     tiny: Make, tmp_path: Path, ledgers: Opened
 ) -> None:
-    train_run(tiny("privacy.noise=1.0", *ledgers(50), "training.rounds=1"), tmp_path / "run")
+    train_run(
+        tiny("privacy.noise_multiplier=1.0", *ledgers(50), "training.rounds=1"), tmp_path / "run"
+    )
     new = PlatformSettings(name="new", data="synthetic:forum-posts", num_sentences=40)
     adapt(RunFolder(tmp_path / "run"), new, tmp_path / "out", epochs=1)
     assert "its own" in (tmp_path / "out" / "MODEL_CARD.md").read_text()
 
 
 def test_a_simulation_makes_its_own_ledger_and_says_so(tiny: Make, tmp_path: Path) -> None:
-    on = ("privacy.enabled=true", "privacy.simulation=true", "privacy.noise=1.0")
+    on = ("privacy.enabled=true", "privacy.simulation=true", "privacy.noise_multiplier=1.0")
     train_run(tiny(*on, "privacy.budget=60", "training.rounds=1"), tmp_path / "run")
     lines = (tmp_path / "run/ledgers/forum-posts/ledger.jsonl").read_text().splitlines()
     assert json.loads(lines[0])["is_simulation"] is True

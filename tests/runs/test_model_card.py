@@ -18,7 +18,7 @@ from fedner.corpus.writers.jsonl import write_jsonl
 from fedner.federated.record import RoundRecord
 from fedner.runs.adaptation import adapt
 from fedner.runs.assembly import assemble
-from fedner.runs.folder import FACTS, PRIVACY, SCORES, WHAT_LEFT, RunFolder
+from fedner.runs.folder import DISCLOSURE, FACTS, PRIVACY, SCORES, RunFolder
 from fedner.runs.report import write_report
 from fedner.runs.report.card import spread
 from fedner.runs.report.markdown import code, code_block, escaped, table
@@ -82,13 +82,13 @@ def test_the_card_has_the_numbers_of_the_run(finished: Path) -> None:
     assert headings(text) == HEADINGS
     scores = RunFolder(finished).read(SCORES)
     rows = {row[0]: row for row in tables(section_of(text, "Scores"))[0]}
-    assert rows["platform"][1:4] == ["alone", "federated", "pooled"]
+    assert rows["platform"][1:4] == ["local-only", "federated", "centralized"]
     for name in NAMES:
         platform = scores["platforms"][name]
-        for column, method in enumerate(("alone", "federated", "pooled"), 1):
+        for column, method in enumerate(("local-only", "federated", "centralized"), 1):
             assert rows[name][column].startswith(spread(platform["intervals"][method]["strict"]))
         assert rows[name][5] == platform["gain"]["verdict"]
-    left = RunFolder(finished).read(WHAT_LEFT)["platforms"]
+    left = RunFolder(finished).read(DISCLOSURE)["platforms"]
     sent, tensors = tables(section_of(text, "What left each platform"))
     for row in sent[1:]:
         assert row[1] == str(left[row[0]]["updates"])
@@ -123,16 +123,16 @@ def test_a_run_that_was_stopped_has_the_same_card(tiny: Make, tmp_path: Path) ->
     assert whole == parts
 
 
-def test_a_run_without_controls_says_that_it_cannot_tell(tiny: Make, tmp_path: Path) -> None:
+def test_a_run_without_baselines_says_that_it_cannot_tell(tiny: Make, tmp_path: Path) -> None:
     train_run(tiny("training.rounds=1"), tmp_path / "run")
     told = section_of((tmp_path / "run" / "MODEL_CARD.md").read_text(), "Scores")
     assert "does not tell whether joining helped" in told
     assert tables(told)[0][0] == ["platform", "federated"]
 
 
-def test_a_private_run_tells_what_it_spent(tiny: Make, tmp_path: Path) -> None:
+def test_a_dp_run_tells_what_it_spent(tiny: Make, tmp_path: Path) -> None:
     sizes = (f"platforms.{number}.public_size=30" for number in range(3))
-    given_ = ("privacy.enabled=true", "privacy.simulation=true", "privacy.noise=1.0")
+    given_ = ("privacy.enabled=true", "privacy.simulation=true", "privacy.noise_multiplier=1.0")
     declared = 'privacy.uncharged=["tuned on *all* | texts"]'
     train_run(tiny("training.rounds=2", *given_, declared, *sizes), tmp_path / "run")
     text = (tmp_path / "run" / "MODEL_CARD.md").read_text()
@@ -152,8 +152,8 @@ def test_a_private_run_tells_what_it_spent(tiny: Make, tmp_path: Path) -> None:
 def test_the_card_of_protected_platforms_tells_no_score_without_noise(
     tiny: Make, tmp_path: Path, ledgers: Callable[..., tuple[str, ...]], is_scored: bool
 ) -> None:
-    scores = ("privacy.scores={every=2, noise=30.0, clip=4.0}",) if is_scored else ()
-    changes = ("privacy.noise=1.0", *ledgers(90), *scores, "training.rounds=2")
+    scores = ("privacy.scores={every=2, noise_multiplier=30.0, max_norm=4.0}",) if is_scored else ()
+    changes = ("privacy.noise_multiplier=1.0", *ledgers(90), *scores, "training.rounds=2")
     data = assemble(tiny(*changes)).data  # the keys of these ledgers decide who is trained on
     sizes = [len(data[each.name].train) for each in tiny(*changes).platforms]
     exact = [f"platforms.{number}.public_size={size}" for number, size in enumerate(sizes)]

@@ -52,7 +52,7 @@ def test_a_gain_is_clear_only_where_its_interval_is() -> None:
     right, wrong = outcome_of(many, gold, "sentence"), outcome_of(many, nothing, "sentence")
 
     def verdict(alone: object, federated: object) -> str:
-        outcomes = {"here": {"alone": alone, "federated": federated}}
+        outcomes = {"here": {"local-only": alone, "federated": federated}}
         record = summary(outcomes, {"here": "sentence"}, 1)  # type: ignore[arg-type]
         return record["platforms"]["here"]["gain"]["verdict"]
 
@@ -61,7 +61,7 @@ def test_a_gain_is_clear_only_where_its_interval_is() -> None:
     assert verdict(right, right) == "not clear"
 
 
-def test_without_a_control_there_is_no_gain() -> None:
+def test_without_a_baseline_there_is_no_gain() -> None:
     outcome = outcome_of(DATA, [[], [], [], []], "sentence")
     record = summary({"here": {"federated": outcome}}, {"here": "sentence"}, 1)
     assert record["platforms"]["here"]["gain"] is None
@@ -76,5 +76,5 @@ def test_counts_are_kept_and_read_back(tmp_path: Path) -> None:
     assert tuple(strict) == outcome.strict
     assert tuple(relaxed) == outcome.relaxed
     assert digest == DATA.test_digest
-    with pytest.raises(FednerError, match="alone"):
-        read_counts(folder, "here", "alone")
+    with pytest.raises(FednerError, match="local-only"):
+        read_counts(folder, "here", "local-only")

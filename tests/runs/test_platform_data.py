@@ -90,7 +90,7 @@ def test_a_label_map_may_name_types_of_the_test_file_alone(tmp_path: Path) -> No
 
 def test_whether_a_protected_run_begins_does_not_depend_on_its_texts(tmp_path: Path) -> None:
     open_ledger(tmp_path / "ledger", Budget(3.0, 1e-5, "sentence"), 100)
-    privacy = {"enabled": True, "noise": 1.0, "tuned_on": "nothing"}
+    privacy = {"enabled": True, "noise_multiplier": 1.0, "tuned_on": "nothing"}
     table = {"labels": ["Drugs"], "public_size": 100, "format": "columns", "scheme": "BIO"}
     table["ledger"] = str(tmp_path / "ledger")
     distinct = "".join(f"drug{number}\tB-Drug\n\n" for number in range(100))
@@ -157,22 +157,22 @@ def test_parts_are_disjoint_and_follow_the_seed(tmp_path: Path) -> None:
     assert load(tmp_path, split={"test": 0.25, "seed": 4}).test != data.test
 
 
-def test_equal_parts_of_one_corpus_are_the_whole_and_disjoint(tmp_path: Path) -> None:
+def test_equal_shards_of_one_corpus_are_the_whole_and_disjoint(tmp_path: Path) -> None:
     text = "".join(f"word{number}\tB-Drug\n\n" for number in range(11))
     test = tmp_path / "test.tsv"
     test.write_text("ibuprofen\tB-Drug\n\n")
     split = {"test_data": str(test)}
-    parts = [load(tmp_path, text, part=f"{number}/3", split=split) for number in (1, 2, 3)]
+    parts = [load(tmp_path, text, shard=f"{number}/3", split=split) for number in (1, 2, 3)]
     assert sorted(len(part.train) for part in parts) == [3, 4, 4]
     words = [each.tokens[0] for part in parts for each in part.train_sentences]
     assert sorted(words) == sorted(f"word{number}" for number in range(11))
     assert {part.test_digest for part in parts} == {parts[0].test_digest}
 
 
-@pytest.mark.parametrize("part", ["0/3", "4/3", "1/0", "half"])
-def test_parts_that_are_none_are_refused(tmp_path: Path, part: str) -> None:
-    with pytest.raises(SettingsError, match="part"):
-        load(tmp_path, part=part)
+@pytest.mark.parametrize("shard", ["0/3", "4/3", "1/0", "half"])
+def test_shards_that_are_none_are_refused(tmp_path: Path, shard: str) -> None:
+    with pytest.raises(SettingsError, match="shard"):
+        load(tmp_path, shard=shard)
 
 
 def test_a_test_file_of_its_own(tmp_path: Path) -> None:

@@ -58,7 +58,7 @@ def test_the_report_has_the_numbers_of_the_run(finished: Path) -> None:
         assert name in text
         difference = platform["gain"]["strict"]["difference"]
         assert f"{100 * difference['value']:+.1f}" in text
-        for method in ("alone", "federated", "pooled"):
+        for method in ("local-only", "federated", "centralized"):
             assert f"{100 * platform['methods'][method]['strict']['micro']['f1']:.1f}" in text
     assert text.count("<svg") == 1 + 2 * len(scores["platforms"])
     assert "prefers-color-scheme: dark" in text
@@ -77,20 +77,20 @@ def test_names_are_text_and_never_markup() -> None:
     drawn = (
         learning_curve(name, [Point(1, 50.0)], {})
         + gains([Gain(name, 1.0, 0.0, 2.0)])
-        + type_bars(name, {name: {"alone": 10.0}})
+        + type_bars(name, {name: {"local-only": 10.0}})
     )
     assert "<script" not in drawn
     assert "&lt;script&gt;" in drawn
 
 
 def test_charts_without_points_are_drawn() -> None:
-    assert learning_curve("a", [], {"alone": 40.0}).startswith("<svg")
+    assert learning_curve("a", [], {"local-only": 40.0}).startswith("<svg")
     assert gains([]).startswith("<svg")
     assert type_bars("a", {}).startswith("<svg")
 
 
 def test_labels_of_lines_that_meet_do_not_overlap() -> None:
-    drawn = learning_curve("a", [Point(5, 50.0)], {"alone": 50.0, "pooled": 50.1})
+    drawn = learning_curve("a", [Point(5, 50.0)], {"local-only": 50.0, "centralized": 50.1})
     places = [
         float(y) for y in re.findall(r'y="([\d.]+)" text-anchor="start" class="value"', drawn)
     ]

@@ -14,11 +14,11 @@ from fedner.corpus.writers.jsonl import write_jsonl
 from fedner.errors import FednerError
 from fedner.models.features import select
 from fedner.models.tagger import Tagger
-from fedner.optimisers import OptimiserSettings
+from fedner.optimizers import OptimizerSettings
 from fedner.runs.adaptation import adapt
 from fedner.runs.assembly import assemble, build_platform, encoded, new_tagger
-from fedner.runs.controls import train_alone
-from fedner.runs.finishing import finish
+from fedner.runs.baselines import run_local_only
+from fedner.runs.finetuning import finetune
 from fedner.runs.folder import RunFolder, begin
 from fedner.runs.training import train_run
 from fedner.seeds import derive
@@ -39,14 +39,14 @@ ALGORITHMS = {
 def test_a_baseline_takes_the_steps_of_all_rounds(tiny: Make, tmp_path: Path, case: str) -> None:
     algorithm, steps = ALGORITHMS[case]
     one = f"{{name={NAME!r},data='synthetic:{NAME}',num_sentences=40,split={{test=0.3}}}}"
-    short = ("training.rounds=4", "training.control_epochs=1", "training.patience=1")
+    short = ("training.rounds=4", "training.baseline_epochs=1", "training.patience=1")
     settings = tiny(algorithm, *short, f"platforms=[{one}]")
     federation = assemble(settings)
     assert len(federation.data[NAME].train) == 28
     folder = begin(tmp_path / "run", settings, resume=False)
-    train_alone(federation, folder, lambda _: None, lambda _: None)
-    held = folder.read(f"controls/alone/{NAME}.json")
-    assert held["batch"] == 12
+    run_local_only(federation, folder, lambda _: None, lambda _: None)
+    held = folder.read(f"baselines/local-only/{NAME}.json")
+    assert held["batch_size"] == 12
     assert held["steps_in_federation"] == steps
     assert held["epochs"] == steps / 3, "three batches of 12 in an epoch; it learns nothing so soon"
     assert held["steps"] == steps
@@ -57,9 +57,9 @@ def test_the_rate_of_the_private_part_reaches_zero_with_the_last_step(
     tiny: Make, case: str
 ) -> None:
     algorithm, steps = ALGORITHMS[case]
-    settings = tiny(algorithm, "training.rounds=4", 'private.schedule="linear"')
-    optimiser = build_platform(assemble(settings), NAME).settings.optimiser
-    rates = [optimiser.rate_at(step) for step in range(steps + 1)]
+    settings = tiny(algorithm, "training.rounds=4", 'local_optimizer.schedule="linear"')
+    optimizer = build_platform(assemble(settings), NAME).settings.optimizer
+    rates = [optimizer.learning_rate_at(step) for step in range(steps + 1)]
     assert rates == pytest.approx([0.02 * (1 - step / steps) for step in range(steps + 1)])
     assert rates[-2] > 0.0 == rates[-1]
 
@@ -74,15 +74,15 @@ def weights(tagger: Tagger) -> dict[str, Tensor]:
 def fine_tuned(settings: Settings) -> dict[str, Tensor]:
     federation = assemble(settings)
     tagger = new_tagger(federation, NAME)
-    finish(federation, NAME, tagger)
+    finetune(federation, NAME, tagger)
     return weights(tagger)
 
 
-def by_hand(settings: Settings, optimiser: OptimiserSettings) -> dict[str, Tensor]:
+def by_hand(settings: Settings, optimizer: OptimizerSettings) -> dict[str, Tensor]:
     federation = assemble(settings)
     tagger = new_tagger(federation, NAME)
     corpus = select(encoded(federation, NAME), federation.data[NAME].train)
-    plan = TrainingSettings(epochs=3, batch=12, optimiser=optimiser, clip=5.0)
+    plan = TrainingSettings(epochs=3, batch_size=12, optimizer=optimizer, max_grad_norm=5.0)
     train(tagger, corpus, plan, derive(settings.seed, "finish", "platform", NAME))
     return weights(tagger)
 
@@ -92,11 +92,15 @@ def are_equal(left: dict[str, Tensor], right: dict[str, Tensor]) -> bool:
 
 
 def test_local_fine_tuning_begins_at_half_the_rate_and_falls_to_zero(tiny: Make) -> None:
-    settings = tiny("training.finish_epochs=3", "private.rate=0.02", "private.clip=5.0")
-    half = OptimiserSettings("adam", 0.01, schedule="linear", decay_steps=3 * 3)
+    settings = tiny(
+        "training.finetune_epochs=3",
+        "local_optimizer.learning_rate=0.02",
+        "local_optimizer.max_grad_norm=5.0",
+    )
+    half = OptimizerSettings("adam", 0.01, schedule="linear", decay_steps=3 * 3)
     found = fine_tuned(settings)
     assert are_equal(found, by_hand(settings, half))
-    for other in (replace(half, rate=0.02), replace(half, schedule="constant")):
+    for other in (replace(half, learning_rate=0.02), replace(half, schedule="constant")):
         assert not are_equal(found, by_hand(settings, other))
 
 
@@ -113,7 +117,7 @@ def of_two_patients(path: Path) -> Path:
 
 def test_a_baseline_holds_out_by_what_the_platform_splits_by(tiny: Make, tmp_path: Path) -> None:
     path = of_two_patients(tmp_path / "ward.jsonl")
-    held = ("training.rounds=1", 'training.controls=["alone"]', f"platforms.0.data={path}")
+    held = ("training.rounds=1", 'training.baselines=["local-only"]', f"platforms.0.data={path}")
     settings = tiny(*held, "platforms.0.split={by='patient',test=0.5}")
     with pytest.raises(FednerError, match="found 1 patient; expected at least 2"):
         train_run(settings, tmp_path / "run")

@@ -24,7 +24,7 @@ from fedner.models.embeddings.opening import open_context_encoder
 from fedner.models.embeddings.words import HashedWords, WordEmbedding, WordVectors
 from fedner.models.features import TagSpace, encode_corpus
 from fedner.models.zoo import RECIPES, build_tagger, resized
-from fedner.optimisers import OptimiserSettings
+from fedner.optimizers import OptimizerSettings
 from fedner.runs import spacy_component
 from fedner.training import TrainingSettings, train
 
@@ -47,7 +47,9 @@ def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
     words = WordEmbedding(HashedWords(1000, 24), trainable=True)
     tagger = build_tagger(recipe, words, space)
     sentences = prepare(CORPUS.documents).sentences
-    settings = TrainingSettings(epochs=12, batch=8, optimiser=OptimiserSettings(rate=2e-2))
+    settings = TrainingSettings(
+        epochs=12, batch_size=8, optimizer=OptimizerSettings(learning_rate=2e-2)
+    )
     train(tagger, encode_corpus(sentences, words, space=space), settings, seed=1)
     folder = tmp_path_factory.mktemp("model") / "tagger"
     save_tagger(folder, tagger, recipe, space)
@@ -365,7 +367,7 @@ def test_making_other_pipelines_costs_nothing() -> None:
     assert done.stdout.strip() == "[]"
 
 
-def test_without_spacy_the_remedy_is_named() -> None:
+def test_without_spacy_the_hint_is_named() -> None:
     code = "import sys; sys.modules['spacy'] = None; import fedner.runs.spacy_component"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert done.returncode != 0

@@ -65,7 +65,7 @@ def test_an_encoder_that_is_none_is_named_by_its_key(tiny: Make, tmp_path: Path)
 
 def test_units_that_nobody_named_leave_no_folder(tiny: Make, tmp_path: Path) -> None:
     (tmp_path / "train.tsv").write_text("a\tB-X\n\nb\tO\n\n" * 10)
-    private = ("privacy.enabled=true", "privacy.noise=1.0", "privacy.simulation=true")
+    private = ("privacy.enabled=true", "privacy.noise_multiplier=1.0", "privacy.simulation=true")
     data = f"platforms.0.data={tmp_path / 'train.tsv'}"
     with pytest.raises(SettingsError, match="patient"):
         train_run(tiny(*private, "privacy.unit=patient", data), tmp_path / "run")
@@ -88,7 +88,9 @@ def test_what_fails_before_the_first_round_leaves_nothing(
     assert nothing_in(tmp_path / "mine"), "a folder that was there stays, as empty as it was"
 
 
-@pytest.mark.parametrize("worth", ["ledgers/a/ledger.jsonl", "rounds.jsonl", "taggers/alone/a/x"])
+@pytest.mark.parametrize(
+    "worth", ["ledgers/a/ledger.jsonl", "rounds.jsonl", "taggers/local-only/a/x"]
+)
 def test_a_folder_with_anything_worth_keeping_is_kept(
     tiny: Make, tmp_path: Path, worth: str
 ) -> None:

@@ -1,4 +1,4 @@
-"""Whole runs: what the folder holds, resuming, cuts and algorithms, controls."""
+"""Whole runs: what the folder holds, resuming, cuts and algorithms, baselines."""
 
 import json
 import stat
@@ -12,9 +12,9 @@ from fedner.errors import FednerError
 from fedner.federated.checkpoints import read_state
 from fedner.models.checkpoint import load_tagger
 from fedner.runs.assembly import assemble, num_rounds
-from fedner.runs.folder import SCORES, WHAT_LEFT, RunFolder, open_run, tagger_folder
+from fedner.runs.disclosure import TYPES
+from fedner.runs.folder import DISCLOSURE, SCORES, RunFolder, open_run, tagger_folder
 from fedner.runs.training import Progress, train_run
-from fedner.runs.what_left import TYPES
 from fedner.settings import Settings
 
 Make = Callable[..., Settings]
@@ -25,7 +25,7 @@ def test_the_folder_is_its_owners_alone(finished: Path) -> None:
     for path in finished.rglob("*"):
         if path.is_dir():
             assert stat.S_IMODE(path.stat().st_mode) & 0o077 == 0, path
-    for name in ("settings.json", "scores.json", "what_left.json", "report.html"):
+    for name in ("settings.json", "scores.json", "disclosure.json", "report.html"):
         assert stat.S_IMODE((finished / name).stat().st_mode) == 0o600
 
 
@@ -34,8 +34,8 @@ def test_scores_of_all_methods_on_all_platforms(finished: Path) -> None:
     assert scores["synthetic"] is True
     assert set(scores["platforms"]) == {"case-reports", "forum-posts", "social-posts"}
     for platform in scores["platforms"].values():
-        assert set(platform["methods"]) == {"alone", "federated", "pooled"}
-        assert platform["gain"]["over"] == "alone"
+        assert set(platform["methods"]) == {"local-only", "federated", "centralized"}
+        assert platform["gain"]["over"] == "local-only"
         interval = platform["intervals"]["federated"]["strict"]
         assert interval["low"] <= interval["value"] <= interval["high"]
     last = RunFolder(finished).rounds()[-1]["scores"]
@@ -43,11 +43,11 @@ def test_scores_of_all_methods_on_all_platforms(finished: Path) -> None:
         assert platform["methods"]["federated"] == last[name], "the kept tagger is the last round's"
 
 
-def test_the_last_stretch_trains_every_weight_at_home(tiny: Make, tmp_path: Path) -> None:
+def test_local_fine_tuning_trains_every_weight(tiny: Make, tmp_path: Path) -> None:
     train_run(tiny("training.rounds=2"), tmp_path / "plain")
-    train_run(tiny("training.rounds=2", "training.finish_epochs=2"), tmp_path / "finished")
+    train_run(tiny("training.rounds=2", "training.finetune_epochs=2"), tmp_path / "finished")
     left = [
-        RunFolder(tmp_path / name).read(WHAT_LEFT)["platforms"] for name in ("plain", "finished")
+        RunFolder(tmp_path / name).read(DISCLOSURE)["platforms"] for name in ("plain", "finished")
     ]
     assert left[0] == left[1], "nothing more leaves"
     for name in ("case-reports", "social-posts"):
@@ -60,30 +60,34 @@ def test_the_last_stretch_trains_every_weight_at_home(tiny: Make, tmp_path: Path
 
 def test_kept_and_scored_taggers_are_those_of_the_average(tiny: Make, tmp_path: Path) -> None:
     train_run(tiny("training.rounds=3"), tmp_path / "plain")
-    train_run(tiny("training.rounds=3", "training.average=0.5"), tmp_path / "averaged")
+    train_run(tiny("training.rounds=3", "training.ema_decay=0.5"), tmp_path / "averaged")
     run = RunFolder(tmp_path / "averaged")
     server, _ = read_state(run.path / "server", 3)
     for name, platform in run.read(SCORES)["platforms"].items():
         assert platform["methods"]["federated"] == run.rounds()[-1]["scores"][name]
         private, _ = read_state(run.path / "platforms" / name, 3)
         kept = load_tagger(tagger_folder(run.path, name)).tagger.named_parameters()
-        average = {**server, **private}
+        ema = {**server, **private}
         for key, weight in kept:
             if weight.requires_grad:
-                assert torch.equal(weight, average[f"average/{key}"]), key
+                assert torch.equal(weight, ema[f"ema/{key}"]), key
     plain, _ = read_state(tmp_path / "plain" / "server", 3)
-    assert not any(key.startswith("average/") for key in plain)
+    assert not any(key.startswith("ema/") for key in plain)
     assert all(torch.equal(server[key], plain[key]) for key in plain), "steps are the same"
 
 
-def test_a_control_gets_the_same_last_stretch(tiny: Make, tmp_path: Path) -> None:
-    settings = ("training.rounds=2", "training.controls=['alone']", "training.control_epochs=1")
+def test_a_baseline_gets_the_same_fine_tuning(tiny: Make, tmp_path: Path) -> None:
+    settings = (
+        "training.rounds=2",
+        "training.baselines=['local-only']",
+        "training.baseline_epochs=1",
+    )
     train_run(tiny(*settings), tmp_path / "plain")
-    train_run(tiny(*settings, "training.finish_epochs=2"), tmp_path / "finished")
+    train_run(tiny(*settings, "training.finetune_epochs=2"), tmp_path / "finished")
     before, after = (
         dict(
             load_tagger(
-                RunFolder(tmp_path / run).tagger("case-reports", "alone")
+                RunFolder(tmp_path / run).tagger("case-reports", "local-only")
             ).tagger.named_parameters()
         )
         for run in ("plain", "finished")
@@ -97,7 +101,7 @@ def test_an_epoch_of_own_batches_is_that_of_the_largest_platform(tiny: Make) -> 
             assemble(
                 tiny(
                     f"algorithm.batching={how!r}",
-                    "training={epochs=2,batch=12}",
+                    "training={epochs=2,batch_size=12}",
                     "platforms.1.num_sentences=80",
                 )
             )
@@ -109,27 +113,32 @@ def test_an_epoch_of_own_batches_is_that_of_the_largest_platform(tiny: Make) -> 
 
 @pytest.mark.parametrize(
     "other",
-    ["privacy={enabled=true,noise=1.0,simulation=true}", 'partition.unannotated="marginal"'],
+    [
+        "privacy={enabled=true,noise_multiplier=1.0,simulation=true}",
+        'partition.unannotated="marginal"',
+    ],
 )
-def test_the_last_stretch_is_refused_where_it_would_break_a_promise(tiny: Make, other: str) -> None:
-    with pytest.raises(FednerError, match="finish_epochs"):
-        tiny("training.finish_epochs=2", other)
+def test_local_fine_tuning_is_refused_where_it_would_break_a_promise(
+    tiny: Make, other: str
+) -> None:
+    with pytest.raises(FednerError, match="finetune_epochs"):
+        tiny("training.finetune_epochs=2", other)
 
 
-def test_alone_takes_at_least_the_steps_of_the_federation(finished: Path) -> None:
+def test_local_only_takes_at_least_the_steps_of_the_federation(finished: Path) -> None:
     for name in ("case-reports", "forum-posts", "social-posts"):
-        control = json.loads((finished / "controls" / "alone" / f"{name}.json").read_text())
-        assert control["steps"] >= control["steps_in_federation"] == 12
-        assert {each["batch"] for each in control["tried"]} == {12, 4}
+        baseline = json.loads((finished / "baselines" / "local-only" / f"{name}.json").read_text())
+        assert baseline["steps"] >= baseline["steps_in_federation"] == 12
+        assert {each["batch_size"] for each in baseline["tried"]} == {12, 4}
 
 
-def test_what_left_is_the_shared_part_and_nothing_else(finished: Path) -> None:
-    left = RunFolder(finished).read(WHAT_LEFT)["platforms"]["forum-posts"]
+def test_what_is_disclosed_is_the_shared_part_and_nothing_else(finished: Path) -> None:
+    left = RunFolder(finished).read(DISCLOSURE)["platforms"]["forum-posts"]
     assert left["updates"] == 12
     assert left["bytes"] == 12 * 4 * left["numbers_per_update"]
     prefixes = {tensor["name"].split(".")[0] for tensor in left["tensors"]}
     assert prefixes == {"embeddings", "word_cnn"}
-    assert {each["name"].split(".")[0] for each in left["stayed"]} == {
+    assert {each["name"].split(".")[0] for each in left["kept"]} == {
         "bilstm",
         "emissions",
         "decoder",
@@ -144,12 +153,12 @@ def test_what_left_is_the_shared_part_and_nothing_else(finished: Path) -> None:
         ('["embeddings","emissions.weight"]', True, True),
     ],
 )
-def test_what_never_left_is_true_of_every_cut(
+def test_what_is_never_disclosed_is_true_of_every_preset(
     tiny: Make, tmp_path: Path, shared: str, has_common_tags: bool, has_private: bool
 ) -> None:
     train_run(tiny(f"partition.shared={shared}", "training.rounds=2"), tmp_path / "run")
-    left = RunFolder(tmp_path / "run").read(WHAT_LEFT)
-    assert {"texts", "annotations of texts", "optimiser states", TYPES} < set(left["never"])
+    left = RunFolder(tmp_path / "run").read(DISCLOSURE)
+    assert {"texts", "annotations of texts", "optimizer states", TYPES} < set(left["never"])
     assert any("entity type" in note for note in left["notes"]) is has_common_tags
     assert ("private weights" in left["never"]) is has_private
     card = (tmp_path / "run" / "MODEL_CARD.md").read_text()
@@ -242,8 +251,8 @@ def test_another_run_is_not_overwritten_nor_resumed_with_other_settings(
     settings = open_run(finished).settings()
     with pytest.raises(FednerError, match="already holds a run"):
         train_run(settings, finished)
-    with pytest.raises(FednerError, match=r"training\.batch was 12, now 13"):
-        train_run(tiny("training.batch=13", "training.rounds=12"), finished, resume=True)
+    with pytest.raises(FednerError, match=r"training\.batch_size was 12, now 13"):
+        train_run(tiny("training.batch_size=13", "training.rounds=12"), finished, resume=True)
     with pytest.raises(FednerError, match="no run to resume"):
         train_run(settings, tmp_path / "nothing", resume=True)
     (tmp_path / "mine").mkdir()
@@ -256,17 +265,17 @@ def test_another_run_is_not_overwritten_nor_resumed_with_other_settings(
     "assignments",
     [
         ["partition.shared=everything", "partition.unannotated=marginal"],
-        ["partition.shared=everything", 'training.controls=["pooled"]'],
+        ["partition.shared=everything", 'training.baselines=["centralized"]'],
         ["partition.shared=nothing", "training.rounds=2"],
         ['partition.shared=["word_cnn", "embeddings.characters"]', "embeddings.trained=true"],
         ["algorithm={name='fedavg', local={steps=2}}", "training.rounds=2"],
         ["algorithm={name='scaffold', steps=2}", "participation.sample=2", "training.rounds=2"],
         ["algorithm={name='fedadam'}", "training.slice=0.5", "training.rounds=2"],
-        ["algorithm={name='fedner', local_steps=3}", "participation.rule=median"],
+        ["algorithm={name='fedner', local_steps=3}", "participation.aggregation=median"],
         ["engine.spill=true", "training.rounds=2"],
     ],
 )
-def test_cuts_algorithms_and_schedules_run_from_the_file(
+def test_presets_algorithms_and_schedules_run_from_the_file(
     tiny: Make, tmp_path: Path, assignments: list[str]
 ) -> None:
     scores = train_run(tiny("training.rounds=3", *assignments), tmp_path / "run")

@@ -23,10 +23,10 @@ from fedner.runs.assembly import (
     encoded,
     evaluation_part,
     initial_shared,
-    private_optimiser,
+    local_optimizer,
     sized_recipe,
 )
-from fedner.runs.folder import SCORES, WHAT_LEFT, RunFolder, tagger_folder
+from fedner.runs.folder import DISCLOSURE, SCORES, RunFolder, tagger_folder
 from fedner.runs.report.card import context_of, words_of
 from fedner.runs.taggers import stored_tagger
 from fedner.runs.training import Progress, train_run
@@ -47,7 +47,7 @@ def made(tiny: Make, tiny_bert: Path) -> Make:
             "model={recipe='transformer'}",
             f"embeddings={{context='{tiny_bert}'}}",
             "partition.shared='encoder'",
-            "private.encoder_rate=0.002",
+            "local_optimizer.encoder_learning_rate=0.002",
             *assignments,
         )
 
@@ -58,15 +58,15 @@ def made(tiny: Make, tiny_bert: Path) -> Make:
 def runs(made: Make, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     """A finished run that trains the whole encoder, and one that trains adapters."""
     folder = tmp_path_factory.mktemp("encoders")
-    controls = 'training.controls=["alone","pooled"]'
-    lengths = ("training.control_epochs=1", "training.patience=1", "training.finish_epochs=1")
-    train_run(made("training.rounds=4", controls, *lengths), folder / "whole")
+    baselines = 'training.baselines=["local-only","centralized"]'
+    lengths = ("training.baseline_epochs=1", "training.patience=1", "training.finetune_epochs=1")
+    train_run(made("training.rounds=4", baselines, *lengths), folder / "whole")
     train_run(made("training.rounds=4", ADAPTER), folder / "adapted")
     return {"whole": folder / "whole", "adapted": folder / "adapted"}
 
 
 def left(run: Path) -> Any:
-    return RunFolder(run).read(WHAT_LEFT)
+    return RunFolder(run).read(DISCLOSURE)
 
 
 def test_the_whole_encoder_travels_or_adapters_alone(
@@ -82,8 +82,8 @@ def test_the_whole_encoder_travels_or_adapters_alone(
             names = [each["name"] for each in platform["tensors"]]
             inner = "model" if kind == "whole" else "adapters"
             assert all(name.startswith(f"embeddings.context.{inner}.") for name in names)
-            stayed = {each["name"].split(".")[0] for each in platform["stayed"]}
-            assert stayed == {"emissions", "decoder"}
+            kept = {each["name"].split(".")[0] for each in platform["kept"]}
+            assert kept == {"emissions", "decoder"}
     assert adapters < whole / 20
 
 
@@ -105,7 +105,9 @@ def test_neither_private_nor_frozen_weights_are_in_the_servers_state(
 
 def test_every_method_is_scored_and_kept(runs: dict[str, Path]) -> None:
     scores = RunFolder(runs["whole"]).read(SCORES)["platforms"]
-    assert all(set(scores[name]["methods"]) == {"alone", "federated", "pooled"} for name in NAMES)
+    assert all(
+        set(scores[name]["methods"]) == {"local-only", "federated", "centralized"} for name in NAMES
+    )
     shared = []
     for name in NAMES:
         loaded = load_tagger(tagger_folder(runs["adapted"], name))
@@ -169,7 +171,7 @@ def final_weights(folder: Path, rounds: int) -> dict[str, torch.Tensor]:
 def test_a_run_that_was_interrupted_goes_on_to_the_same_weights(
     made: Make, tmp_path: Path, more: tuple[str, ...]
 ) -> None:
-    schedule = 'algorithm.server={rate=0.01,schedule="linear",warmup=0.3}'
+    schedule = 'algorithm.server_optimizer={learning_rate=0.01,schedule="linear",warmup_ratio=0.3}'
     settings = made(schedule, "training.evaluate_every=0", *more)
     train_run(settings, tmp_path / "whole")
 
@@ -205,7 +207,9 @@ def test_updates_hold_the_shared_weights_and_nothing_else(made: Make) -> None:
         platform = build_platform(federation, "case-reports")
         broadcast = Broadcast("run", 1, initial_shared(federation), batches={"case-reports": 4})
         for algorithm in (fedner(), fedavg()):
-            update = update_from_bytes(update_to_bytes(platform.answer(algorithm.local, broadcast)))
+            update = update_from_bytes(
+                update_to_bytes(platform.run_round(algorithm.local, broadcast))
+            )
             assert set(update.tensors) == set(federation.partition.shared)
             assert not update.extra
             inner = "embeddings.context.adapters." if more else "embeddings.context.model."
@@ -217,7 +221,7 @@ def test_updates_hold_the_shared_weights_and_nothing_else(made: Make) -> None:
 def test_differential_privacy_is_refused_with_the_reason(
     made: Make, unit: str, more: tuple[str, ...]
 ) -> None:
-    privacy = f"privacy={{enabled=true,noise=1.0,simulation=true,unit='{unit}'}}"
+    privacy = f"privacy={{enabled=true,noise_multiplier=1.0,simulation=true,unit='{unit}'}}"
     with pytest.raises(FednerError, match="stays frozen under differential privacy") as caught:
         made(privacy, *more)
     assert "model.recipe" in str(caught.value)
@@ -230,8 +234,11 @@ def test_differential_privacy_is_refused_with_the_reason(
         (("embeddings={}",), "Name the folder of a Hugging Face encoder"),
         (("embeddings.trained=true",), "reads no word vectors"),
         (("model.recipe='LSTM-CRF'", "embeddings={}", ADAPTER), "Only the recipe transformer"),
-        (("private.warmup=0.1",), "a warm-up only with"),
-        (("algorithm.server={warmup=0.1}",), "warmup 0.1 with a constant schedule"),
+        (("local_optimizer.warmup_ratio=0.1",), "a warm-up only with"),
+        (
+            ("algorithm.server_optimizer={warmup_ratio=0.1}",),
+            "warmup_ratio 0.1 with a constant schedule",
+        ),
         (("model.adapter={rank=0}",), "model.adapter.rank"),
         (("model.adapter={size=3}",), "model.adapter.size"),
     ],
@@ -247,16 +254,18 @@ def test_context_must_be_a_hugging_face_folder(made: Make, tmp_path: Path) -> No
         made(f"embeddings.context='{tmp_path}'")
 
 
-def test_settings_reach_recipe_and_optimiser(made: Make) -> None:
+def test_settings_reach_recipe_and_optimizer(made: Make) -> None:
     settings = made("model.decoder='softmax'", "model.adapter={targets=['key']}")
     recipe = sized_recipe(settings)
     assert recipe.decoder == "softmax"
     assert recipe.adapter is not None
     assert (recipe.adapter.rank, recipe.adapter.targets) == (8, ("key",))
     assert recipe.composition == "adapted encoder -> softmax"
-    optimiser = private_optimiser(settings)
-    assert optimiser.factor_of("embeddings.context.model.x") * optimiser.rate == pytest.approx(2e-3)
-    assert optimiser.factor_of("emissions.weight") == 1.0
+    optimizer = local_optimizer(settings)
+    assert optimizer.factor_of(
+        "embeddings.context.model.x"
+    ) * optimizer.learning_rate == pytest.approx(2e-3)
+    assert optimizer.factor_of("emissions.weight") == 1.0
 
 
 def test_the_model_card_says_how_the_encoder_is_used(made: Make) -> None:

@@ -78,10 +78,10 @@ def test_the_verdict_is_one_sentence(found: dict[str, Any], expected: str) -> No
 def test_a_score_of_zero_is_named_wherever_it_is() -> None:
     found = scores(a=None, b=None)
     assert zero_sentence(found) == ""
-    found["platforms"]["a"]["methods"]["alone"] = method(("X", 0, 3), micro=0.0004)
+    found["platforms"]["a"]["methods"]["local-only"] = method(("X", 0, 3), micro=0.0004)
     found["platforms"]["b"]["methods"]["federated"] = method(("X", 1, 0), ("Y", 0, 2), ("Z", 0, 0))
     said = zero_sentence(found)
-    assert "a (alone)" in said
+    assert "a (local-only)" in said
     assert "Y of b (federated)" in said
     assert "Z" not in said, "nobody tested a type without a gold mention"
     assert "Y" not in zero_sentence(found, {"b": ["X"]}), "a type that is not public"
@@ -104,7 +104,7 @@ def test_what_privacy_a_run_had_is_said_plainly() -> None:
 
 
 DEPLOYED = (
-    "privacy.enabled=true", "privacy.noise=1.0", "privacy.tuned_on=public",
+    "privacy.enabled=true", "privacy.noise_multiplier=1.0", "privacy.tuned_on=public",
     "training.evaluate_every=0",
     *(f"platforms.{number}.public_size=30" for number in range(3)),
     *(f"platforms.{number}.ledger=ledgers/{number}" for number in range(3)),
@@ -117,7 +117,7 @@ DEPLOYED = (
         (DEPLOYED, True),
         ((*DEPLOYED, "privacy.where=central"), False),
         ((*DEPLOYED, "privacy.simulation=true"), False),
-        ((*DEPLOYED, "privacy.simulation=true", "privacy.noise=0"), False),
+        ((*DEPLOYED, "privacy.simulation=true", "privacy.noise_multiplier=0"), False),
         ((), False),
     ],
 )

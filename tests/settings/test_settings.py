@@ -33,7 +33,7 @@ def keys(tables: dict) -> list[str]:
 
 def test_what_is_left_out_has_its_default() -> None:
     settings = parse(SOUND)
-    assert settings.training.batch == 64
+    assert settings.training.batch_size == 64
     assert settings.model.recipe == "CNN-CLSTM-CRF"
     assert settings.algorithm.name == "fedner"
     assert settings.platforms[0].split.by == "sentence"
@@ -41,7 +41,7 @@ def test_what_is_left_out_has_its_default() -> None:
 
 def test_settings_are_frozen() -> None:
     with pytest.raises(ValidationError):
-        parse(SOUND).training.batch = 3  # type: ignore[misc]
+        parse(SOUND).training.batch_size = 3  # type: ignore[misc]
 
 
 def test_every_problem_is_told_with_key_value_and_expectation() -> None:
@@ -49,7 +49,7 @@ def test_every_problem_is_told_with_key_value_and_expectation() -> None:
         "sead": 1,
         "model": {"hiden": 3, "scheme": "BOI", "dropout": 1.5},
         "partition": {"shared": [1]},
-        "training": {"rounds": 0, "controls": ["alon"]},
+        "training": {"rounds": 0, "baselines": ["local"]},
         "platforms": [
             {"name": "../x", "data": 3, "split": {"by": "sentnce", "test": 0.2, "test_data": "t"}},
             {"data": "b.tsv", "label": []},
@@ -66,7 +66,7 @@ def test_every_problem_is_told_with_key_value_and_expectation() -> None:
         "model.dropout",
         "partition.shared",
         "training.rounds",
-        "training.controls[0]",
+        "training.baselines[0]",
         "platforms[0].name",
         "platforms[0].data",
         "platforms[0].split.by",
@@ -75,10 +75,10 @@ def test_every_problem_is_told_with_key_value_and_expectation() -> None:
         "platforms[1].label",
         "platforms[2]",
     }
-    assert "'seed'" in told["sead"].remedy
-    assert "'hidden'" in told["model.hiden"].remedy
-    assert "'BIO'" in told["model.scheme"].remedy
-    assert "'alone'" in told["training.controls[0]"].remedy
+    assert "'seed'" in told["sead"].hint
+    assert "'hidden'" in told["model.hiden"].hint
+    assert "'BIO'" in told["model.scheme"].hint
+    assert "'local-only'" in told["training.baselines[0]"].hint
     assert told["platforms[0].data"].found == "3"
     assert "folder" in told["platforms[0].name"].expected
     assert str(caught.value).count("\n") >= len(told)
@@ -130,20 +130,20 @@ def test_overrides_are_typed_and_reach_platforms_by_name_or_place() -> None:
         SOUND,
         [
             "model.hidden=100",
-            'training.controls=["alone"]',
+            'training.baselines=["local-only"]',
             "platforms.b.public_size=7",
             "platforms.0.data=else where.tsv",
             "title=two words",
-            "algorithm.server.rate=0.5",
+            "algorithm.server_optimizer.learning_rate=0.5",
         ],
     )
     settings = parse(changed)
     assert settings.model.hidden == 100
-    assert settings.training.controls == ("alone",)
+    assert settings.training.baselines == ("local-only",)
     assert settings.platforms[1].public_size == 7
     assert settings.platforms[0].data == "else where.tsv"
     assert settings.title == "two words"
-    assert settings.algorithm.parameters == {"server": {"rate": 0.5}}
+    assert settings.algorithm.parameters == {"server_optimizer": {"learning_rate": 0.5}}
     assert "model" not in SOUND, "the tables themselves stay as they are"
 
 
@@ -216,7 +216,7 @@ def test_a_windows_path_that_happens_to_be_valid_toml_is_seen(tmp_path: Path) ->
     problems = escape_problems(parse(read_toml(path)))
     keys = ["embeddings.words", "platforms[0].data", "platforms[0].split.test_data"]
     assert [problem.key for problem in problems] == keys
-    assert "single quotes" in problems[0].remedy
+    assert "single quotes" in problems[0].hint
 
 
 def test_the_nearest_name_is_asked_for() -> None:
@@ -247,7 +247,7 @@ def test_a_table_that_does_not_fit_a_dataclass_is_told_key_by_key() -> None:
     made, problems = record_from(Outer, {"step": 2, "inner": {"rate": "x"}}, "algorithm.")
     assert made is None
     assert {problem.key for problem in problems} == {"algorithm.step", "algorithm.inner.rate"}
-    assert any("'steps'" in problem.remedy for problem in problems)
+    assert any("'steps'" in problem.hint for problem in problems)
 
 
 def test_patients_come_from_exactly_one_place() -> None:

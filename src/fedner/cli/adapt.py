@@ -46,7 +46,7 @@ def adapt(
     epochs: Annotated[int, typer.Option("--epochs", help="Epochs at most; 1 or more.")] = 60,
     json: AsJson = False,
 ) -> None:
-    """Train a new platform's private part on the shared module of RUN; nothing leaves it."""
+    """Train a new platform's private part on the shared module of RUN; nothing is transmitted."""
     from fedner.runs.adaptation import adapt as adapt_platform
     from fedner.runs.folder import open_run
 
@@ -112,6 +112,6 @@ def _show(result: dict[str, Any]) -> None:
     console.print(table(title, ("type", "strict F1", "relaxed F1"), rows))
     console.print(
         f"trained {result['trained_numbers']:,} numbers; {result['kept_shared_numbers']:,} shared "
-        "ones stayed as the federation left them; nothing left the platform"
+        "ones are as the federation left them; nothing was transmitted"
     )
     show_place("tagger:", result["tagger"])

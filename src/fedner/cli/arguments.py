@@ -1,4 +1,4 @@
-"""Arguments and options that several commands have in common, each told once."""
+"""Arguments and options that several commands have in common, each defined once."""
 
 from pathlib import Path
 from typing import Annotated

@@ -23,20 +23,20 @@ def demo(
     workers: Annotated[int, typer.Option("--workers", help="Processes to compute with.")] = 2,
     json: AsJson = False,
 ) -> None:
-    """Train three synthetic platforms alone, federated and pooled: did joining help?"""
+    """Train three synthetic platforms local-only, federated and centralized: did joining help?"""
     from importlib.resources import files
 
     from fedner.cli.output import console, show_json
     from fedner.cli.results_view import SYNTHETIC_NOTE
     from fedner.cli.train import show_finished, train_shown, verdicts
     from fedner.runs.checks import read_settings
-    from fedner.runs.folder import WHAT_LEFT, RunFolder
+    from fedner.runs.folder import DISCLOSURE, RunFolder
 
     path = Path(str(files("fedner.runs").joinpath("demo.toml")))
     changes = [f"seed={seed}", f"engine.workers={workers}"]
     changes += [f"platforms.{number}.num_sentences={num_sentences}" for number in range(3)]
     if epochs is not None:
-        changes += [f"training.epochs={epochs}", f"training.control_epochs={epochs}"]
+        changes += [f"training.epochs={epochs}", f"training.baseline_epochs={epochs}"]
     settings = read_settings(path, tuple(changes))
     folder = _free(Path("runs") / "demo") if out is None else out
     if not json:
@@ -46,9 +46,9 @@ def demo(
             console.print(f"  {platform.name}: {_described(platform.name)}", soft_wrap=True)
     scores = train_shown(settings, folder, is_quiet=json)
     if json:
-        left = RunFolder(folder).read(WHAT_LEFT)
-        told = {"run": str(folder), "synthetic": True, **verdicts(folder, scores)}
-        show_json({**told, "scores": scores, "what_left": left})
+        found = RunFolder(folder).read(DISCLOSURE)
+        summary = {"run": str(folder), "synthetic": True, **verdicts(folder, scores)}
+        show_json({**summary, "scores": scores, "disclosure": found})
         return
     show_finished(folder, scores)
 

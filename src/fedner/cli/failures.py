@@ -103,8 +103,8 @@ def _problems(error: FednerError) -> Iterable[dict[str, Any]]:
 def show_failure(failure: Failure, *, as_json: bool) -> None:
     """Print why a command failed: for people on standard error, for machines on standard output."""
     if as_json:
-        told = {key: value for key, value in failure._asdict().items() if key != "code"}
-        sys.stdout.write(visible_json(json.dumps({"error": told}, ensure_ascii=False)) + "\n")
+        reported = {key: value for key, value in failure._asdict().items() if key != "code"}
+        sys.stdout.write(visible_json(json.dumps({"error": reported}, ensure_ascii=False)) + "\n")
         sys.stdout.flush()
         return
     from fedner.cli.output import show_error

@@ -123,5 +123,5 @@ def _show(rows: list[dict[str, Any]]) -> None:
         style="dim",
     )
     for row in rows:
-        told = f": {row['paper']}. {row['reading']}"
-        console.print(Text.assemble((row["name"], "bold"), told))
+        described = f": {row['paper']}. {row['reading']}"
+        console.print(Text.assemble((row["name"], "bold"), described))

@@ -1,4 +1,4 @@
-"""How commands speak: tables and colours to people, JSON to machines, errors with their remedy."""
+"""How commands speak: tables and colours to people, JSON to machines, errors with their hint."""
 
 import json
 from collections.abc import Iterable, Iterator, Sequence
@@ -46,7 +46,7 @@ def show_json(value: Any) -> None:
 
 
 def show_error(error: FednerError) -> None:
-    """Print an error and its remedy on standard error."""
+    """Print an error and its hint on standard error."""
     # Never wrapped: a path that is broken into lines cannot be copied.
     errors.print(Text.assemble(("error: ", "bold red"), error.message), soft_wrap=True)
     if error.hint:

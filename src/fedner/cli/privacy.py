@@ -47,14 +47,17 @@ class AdjacencyChoice(StrEnum):
 @app.command("plan")
 def plan(
     examples: Annotated[int, typer.Option("--examples", help="Units in all.")],
-    batch: Annotated[int, typer.Option("--batch", help="Expected units in a platform's step.")],
+    batch_size: Annotated[
+        int, typer.Option("--batch-size", help="Expected units in a platform's step.")
+    ],
     epochs: Annotated[int, typer.Option("--epochs", help="Passes over the data.")],
     delta: Annotated[float, typer.Option("--delta", help="At most one over the units.")],
-    noise: Annotated[
-        float | None, typer.Option("--noise", help="The noise multiplier: epsilon is computed.")
+    noise_multiplier: Annotated[
+        float | None, typer.Option("--noise-multiplier", help="Epsilon is computed from it.")
     ] = None,
     epsilon: Annotated[
-        float | None, typer.Option("--epsilon", help="The target: the noise is computed.")
+        float | None,
+        typer.Option("--epsilon", help="The target: the noise multiplier is computed."),
     ] = None,
     platforms: Annotated[
         int, typer.Option("--platforms", help="Platforms that share the units equally.")
@@ -69,10 +72,10 @@ def plan(
 
     made = make_plan(
         examples=examples,
-        batch=batch,
+        batch_size=batch_size,
         epochs=epochs,
         delta=delta,
-        noise=noise,
+        noise_multiplier=noise_multiplier,
         target_epsilon=epsilon,
         platforms=platforms,
     )
@@ -101,13 +104,13 @@ def _show_plan(made: Any) -> None:
         ("epsilon (PLD)", f"{made.pld:.4g}"),
         ("epsilon (RDP)", f"{made.rdp:.4g}"),
         ("delta", f"{made.delta:g}"),
-        ("noise multiplier", f"{made.noise:.4g}"),
+        ("noise multiplier", f"{made.noise_multiplier:.4g}"),
         ("sampling probability", f"{made.sampling_probability:.4g}"),
         ("noised steps", made.steps),
         ("units on a platform", made.examples_per_platform),
     ]
-    if made.rdp_noise is not None:
-        rows.append(("noise multiplier by RDP", f"{made.rdp_noise:.4g}"))
+    if made.rdp_noise_multiplier is not None:
+        rows.append(("noise multiplier by RDP", f"{made.rdp_noise_multiplier:.4g}"))
     console.print(table("What each platform would spend", ("", ""), rows))
     _show_warnings(made.warnings)
     console.print(text_curve(made.curve))
@@ -255,7 +258,7 @@ def spent(
         found = run_spent(RunFolder(path))
         if found is None:
             raise FednerError(
-                f"{path} ran without differential privacy: its updates left without noise",
+                f"{path} ran without differential privacy: its updates had no noise",
                 "Add a [privacy] table to the federation file.",
             )
         show_json(found) if json else _show_run(str(path), found)
@@ -309,8 +312,8 @@ def _show_neighbours(kinds: Iterable[str | None]) -> None:
     from fedner.cli.output import console
     from fedner.runs.report.privacy import ADJACENCY
 
-    told = "; ".join(sorted({ADJACENCY[kind] for kind in kinds}))
-    console.print(f"Neighbours: {told}.", style="dim")
+    neighbours = "; ".join(sorted({ADJACENCY[kind] for kind in kinds}))
+    console.print(f"Neighbours: {neighbours}.", style="dim")
 
 
 _COLUMNS = ("epsilon (PLD)", "epsilon (RDP)", "delta", "unit", "public size", "steps")

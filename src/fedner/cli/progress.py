@@ -17,7 +17,7 @@ from fedner.cli.output import console
 if TYPE_CHECKING:
     from fedner.federated.record import RoundRecord
     from fedner.runs.assembly import Federation
-    from fedner.runs.controls import ControlPoint
+    from fedner.runs.baselines import BaselinePoint
     from fedner.runs.outcome import Outcome
     from fedner.runs.training import Progress
 
@@ -73,7 +73,7 @@ class LiveProgress(AbstractContextManager["LiveProgress"]):
             self._on_data,
             self._begin,
             self._on_round,
-            self._on_control,
+            self._on_baseline,
             self._on_method,
         )
 
@@ -141,7 +141,7 @@ class LiveProgress(AbstractContextManager["LiveProgress"]):
         seconds = (time.monotonic() - self._began) / taken * (self._rounds - self.round)
         return f"{duration(seconds)} left"
 
-    def _on_control(self, point: "ControlPoint") -> None:
+    def _on_baseline(self, point: "BaselinePoint") -> None:
         said = f"epoch {point.epoch}"
         if point.strict_f1 is not None:
             said = f"{100 * point.strict_f1:.1f} held out ({said})"
@@ -156,7 +156,7 @@ class LiveProgress(AbstractContextManager["LiveProgress"]):
         table = Table(title=self._status, title_justify="left", title_style="bold")
         methods = [
             name
-            for name in ("alone", "federated", "pooled")
+            for name in ("local-only", "federated", "centralized")
             if any(name in held for held in self._scores.values())
         ]
         for column in ("strict F1", *methods):

@@ -1,4 +1,4 @@
-"""How the scores of a run look to people: methods, gains, what left each platform."""
+"""How the scores of a run look to people: methods, gains, what each platform disclosed."""
 
 from pathlib import Path
 from typing import Any
@@ -9,6 +9,9 @@ from rich.text import Text
 from fedner.cli.output import console, show_place, table
 
 SYNTHETIC_NOTE = "Synthetic data: the texts were made by a program."
+# Where the terminal is narrow, headings are folded rather than numbers.
+_WIDE = 96
+_FOLDED = {"local-only": "local-\nonly", "centralized": "central-\nized"}
 _STYLES = {"yes": "bold green", "no": "bold red", "not clear": "bold"}
 
 
@@ -32,7 +35,8 @@ def show_scores(record: dict[str, Any]) -> None:
     """Print strict F1 of every method on every platform, the gains, and precision and recall."""
     platforms = record["platforms"]
     methods = list(record["mean"])
-    columns = ["platform", *methods]
+    folded = _FOLDED if console.width < _WIDE else {}
+    columns = ["platform", *(folded.get(method, method) for method in methods)]
     has_gains = any(each["gain"] for each in platforms.values())
     if has_gains:
         columns += ["gain (95 %)", "helped me?"]
@@ -119,8 +123,8 @@ def interval(difference: dict[str, float]) -> str:
     return f"{value:+.1f} ({low:+.1f}, {high:+.1f})"
 
 
-def show_left(left: dict[str, Any]) -> None:
-    """Print what left every platform."""
+def show_disclosure(found: dict[str, Any]) -> None:
+    """Print what every platform disclosed."""
     from fedner.runs.report.page import size
 
     rows = [
@@ -130,17 +134,17 @@ def show_left(left: dict[str, Any]) -> None:
             len(platform["tensors"]),
             platform["numbers_per_update"],
             size(platform["bytes"]),
-            platform["numbers_stayed"],
+            platform["numbers_kept"],
         )
-        for name, platform in left["platforms"].items()
+        for name, platform in found["platforms"].items()
     ]
     columns = (
         "platform", "updates", "tensors in each", "numbers in each", "bytes in all",
-        "private numbers that stayed",
+        "private numbers kept",
     )  # fmt: skip
-    console.print(_unbroken(table("What left each platform", columns, rows)))
-    console.print(f"What never left: {', '.join(left['never'])}.", style="dim")
-    for note in left["notes"]:
+    console.print(_unbroken(table("What each platform disclosed", columns, rows)))
+    console.print(f"Never disclosed: {', '.join(found['never'])}.", style="dim")
+    for note in found["notes"]:
         console.print(note, style="dim")
 
 

@@ -12,11 +12,14 @@ if TYPE_CHECKING:
 
     from fedner.runs.mistakes import Mistake
 
-Method = Literal["federated", "alone", "pooled"]
+Method = Literal["federated", "local-only", "centralized"]
 RunArgument = Annotated[Path, typer.Argument(metavar="RUN", help="A run folder.")]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON for machines.")]
 MethodOption = Annotated[
-    Method, typer.Option("--method", help="Which taggers: federated, or a control.")
+    Method,
+    typer.Option(
+        "--method", metavar="METHOD", help="Which taggers: federated, local-only or centralized."
+    ),
 ]
 PlatformOption = Annotated[str, typer.Option("--platform", help="The platform.")]
 

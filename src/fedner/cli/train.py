@@ -106,11 +106,11 @@ def verdicts(folder: Path, scores: dict[str, Any]) -> dict[str, str]:
 def show_finished(folder: Path, scores: dict[str, Any]) -> None:
     """Print what a finished run came to: the verdict on top."""
     from fedner.cli import results_view
-    from fedner.runs.folder import WHAT_LEFT, RunFolder
+    from fedner.runs.folder import DISCLOSURE, RunFolder
 
     run, spent = RunFolder(folder), spent_in(folder)
     results_view.show_verdict(scores, spent)
     results_view.show_scores(scores)
     results_view.show_spent(spent)
-    results_view.show_left(run.read(WHAT_LEFT))
+    results_view.show_disclosure(run.read(DISCLOSURE))
     results_view.show_places(folder, run.report, run.card)

@@ -48,7 +48,7 @@ class InProcess:
     def round(self, broadcast: Broadcast, chosen: Sequence[str]) -> Iterator[Reply]:
         """Let the chosen platforms work, one after the other."""
         for name in sorted(chosen):
-            yield self._roster.answer(name, broadcast)
+            yield self._roster.run_round(name, broadcast)
 
     def evaluate(self, broadcast: Broadcast) -> Mapping[str, Scores | NoisedScores]:
         """Return what every platform tells of its scores; those that tell nothing are left out."""

@@ -24,10 +24,10 @@ from fedner.federated.checkpoints import (
     stored_rounds,
     write_state,
 )
+from fedner.federated.dp_steps import BudgetSpentError
 from fedner.federated.messages import Broadcast, failure
 from fedner.federated.orders import OrderRefusedError, RoundPassedError
 from fedner.federated.platform import LocalFunction, Platform, PlatformState
-from fedner.federated.private_steps import BudgetSpentError
 from fedner.privacy.scores import NoisedScores
 from fedner.scoring import Scores
 
@@ -93,14 +93,14 @@ class Roster:
         self._live: dict[str, Platform] = {}
         self._spill: tempfile.TemporaryDirectory[str] | None = None
 
-    def answer(self, name: str, broadcast: Broadcast) -> Reply:
+    def run_round(self, name: str, broadcast: Broadcast) -> Reply:
         """Let a platform work through a round; whatever goes wrong there is a `Failure`.
 
         What it tells is a code with fixed words. The text is for the platform's own log.
         """
         try:
             with one_thread():
-                return self.platform(name).answer(self._local, broadcast)
+                return self.platform(name).run_round(self._local, broadcast)
         except Exception as error:  # noqa: BLE001 - one platform's fault must not end the others
             code = logged_code(error, f"platform {name}, round {broadcast.round!r:.20}")
             return failure(name, broadcast.round, code)

@@ -1,6 +1,6 @@
 """One worker process: it holds some platforms and does what the engine's pipe tells it.
 
-Control messages are JSON, tensors go through shared buffers; nothing is unpickled after the start.
+Baseline messages are JSON, tensors go through shared buffers; nothing is unpickled after the start.
 """
 
 import json
@@ -110,7 +110,7 @@ class _Worker:
                 self._send_reply(failure(name, 0, "order-refused"))
             return
         for name in names:
-            self._send_reply(self.roster.answer(name, broadcast))
+            self._send_reply(self.roster.run_round(name, broadcast))
 
     def _manage(self, order: dict[str, Any]) -> dict[str, Any]:
         """Do what is not a round; of an error the engine gets the code, the log gets the text."""

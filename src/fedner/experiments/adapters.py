@@ -58,7 +58,7 @@ class Point:
         strict: Its strict F1, in percent.
         relaxed: Its relaxed F1, in percent.
         rounds: In how many rounds it took part.
-        up: Bytes that left it in all.
+        up: Bytes that it transmitted in all.
         down: Bytes that it received in all.
         seconds: How long the run took, all platforms together; what was resumed is not in it.
     """
@@ -116,22 +116,22 @@ def _assignments(job: Job) -> tuple[str, ...]:
 
 
 def adapted_settings(
-    federation: Path, assignments: Sequence[str], adapter: str, rate: float
+    federation: Path, assignments: Sequence[str], adapter: str, learning_rate: float
 ) -> tuple[str, ...]:
-    """Return what is set for adapters: the table, and their rate wherever the encoder is stepped.
+    """Return what is set for adapters: the table, and their learning rate at every step of them.
 
     Args:
         federation: The federation file.
         assignments: What is set for both ways.
         adapter: The table `model.adapter`, as TOML writes it.
-        rate: Few and fresh numbers take a higher one than pretrained ones.
+        learning_rate: Few and fresh numbers take a higher one than pretrained ones.
     """
     parameters = parameters_of(read_settings(federation, tuple(assignments)))
-    stepped = "server" if isinstance(parameters, FednerSettings) else "local.optimiser"
+    stepped = "server_optimizer" if isinstance(parameters, FednerSettings) else "local.optimizer"
     return (
         f"model.adapter={adapter}",
-        f"algorithm.{stepped}.rate={rate}",
-        f"private.encoder_rate={rate}",
+        f"algorithm.{stepped}.learning_rate={learning_rate}",
+        f"local_optimizer.encoder_learning_rate={learning_rate}",
     )
 
 
@@ -219,7 +219,7 @@ def _options(arguments: Sequence[str] | None) -> argparse.Namespace:
     add_seeds(parser, 3)
     parser.add_argument("--share", type=float, default=1.0)
     parser.add_argument("--adapter", default="{ rank = 8, alpha = 16.0 }", metavar="TABLE")
-    parser.add_argument("--adapter-rate", type=float, default=3e-3)
+    parser.add_argument("--adapter-learning-rate", type=float, default=3e-3)
     return parser.parse_args(arguments)
 
 

@@ -27,20 +27,20 @@ from fedner.experiments.variants import (
 )
 from fedner.runs.checks import read_settings
 
-RATE = 0.15
+LEARNING_RATE = 0.15
 CLEAR = ("privacy.enabled=false",)
 CRF = ("model.recipe=BI-LSTM-CRF",)
-# Large batches, a rate that falls, an optimiser that scales itself, one noise for all.
-REMEDY = (
-    "algorithm={name='fedner',server={kind='adam',rate=0.01,schedule='linear'}}",
+# Large batches, linear decay, an optimizer that scales itself, one noise for all.
+FIX = (
+    "algorithm={name='fedner',server_optimizer={name='adam',learning_rate=0.01,schedule='linear'}}",
     "privacy.where=central",
-    "privacy.clip=1.0",
+    "privacy.max_grad_norm=1.0",
 )
 
 
-def rate(value: float) -> str:
+def learning_rate(value: float) -> str:
     """Return the assignment of another learning rate."""
-    return f"algorithm.local.optimiser.rate={value}"
+    return f"algorithm.local.optimizer.learning_rate={value}"
 
 
 def epochs(value: int) -> str:
@@ -53,19 +53,23 @@ def one_platform() -> Iterator[Variant]:
     yield Variant("no privacy", CLEAR)
     yield Variant("as in 2021")
     yield Variant("loss per token", ("privacy.loss=mean",))
-    yield Variant("clip 0.15", ("privacy.clip=0.15",))
-    yield Variant("clip 0.15, rate 1.5", ("privacy.clip=0.15", rate(1.5)))
-    yield Variant("clip 15", ("privacy.clip=15.0",))
-    yield Variant("rate 0.05", (rate(0.05),))
-    yield Variant("rate 0.5", (rate(0.5),))
-    yield Variant("noise 5", ("privacy.noise=5.0",))
-    yield Variant("noise 5, rate 0.03", ("privacy.noise=5.0", rate(0.03)))
-    yield Variant("batch 256", ("training.batch=256",))
-    yield Variant("batch 256, rate 1.2", ("training.batch=256", rate(1.2)))
+    yield Variant("clip 0.15", ("privacy.max_grad_norm=0.15",))
+    yield Variant(
+        "clip 0.15, learning rate 1.5", ("privacy.max_grad_norm=0.15", learning_rate(1.5))
+    )
+    yield Variant("clip 15", ("privacy.max_grad_norm=15.0",))
+    yield Variant("learning rate 0.05", (learning_rate(0.05),))
+    yield Variant("learning rate 0.5", (learning_rate(0.5),))
+    yield Variant("noise 5", ("privacy.noise_multiplier=5.0",))
+    yield Variant(
+        "noise 5, learning rate 0.03", ("privacy.noise_multiplier=5.0", learning_rate(0.03))
+    )
+    yield Variant("batch 256", ("training.batch_size=256",))
+    yield Variant("batch 256, learning rate 1.2", ("training.batch_size=256", learning_rate(1.2)))
     yield Variant("CRF, no privacy", (*CRF, *CLEAR))
     yield Variant("CRF", CRF)
     yield Variant("CRF, loss per token", (*CRF, "privacy.loss=mean"))
-    yield Variant("CRF, noise 5", (*CRF, "privacy.noise=5.0"))
+    yield Variant("CRF, noise 5", (*CRF, "privacy.noise_multiplier=5.0"))
 
 
 def micro_batches(federation: Path, given: Sequence[str], out: Path) -> Iterator[Variant]:
@@ -76,23 +80,25 @@ def micro_batches(federation: Path, given: Sequence[str], out: Path) -> Iterator
         if not copy.is_file():
             out.mkdir(parents=True, exist_ok=True)
             write_microbatches(Path(held.platforms[0].data), copy, size)
-        clipped = assignments(size, held.privacy.clip, held.training.batch, RATE)
+        clipped = assignments(
+            size, held.privacy.max_grad_norm, held.training.batch_size, LEARNING_RATE
+        )
         whole = (f"platforms.0.data={copy.resolve()}", *clipped)
         yield Variant(f"micro-batches of {size}", whole)
-        if size < held.training.batch:
+        if size < held.training.batch_size:
             continue
         apart = _divided(federation, (*given, *whole), 5)
         # The assignments of a single platform are those of all five by now.
         kept = tuple(each for each in clipped if not each.startswith("platforms."))
         for share in (0.2, 0.6, 1.0):
             slices = ("training.slice=0.1", f"training.rounds={round(share * 10)}")
-            for passes, told in ((1, "one pass"), (10, "10 passes")):
-                name = f"n = 5, slices to {share:.0%}, {told}, micro-batches of {size}"
+            for passes, label in ((1, "one pass"), (10, "10 passes")):
+                name = f"n = 5, slices to {share:.0%}, {label}, micro-batches of {size}"
                 yield Variant(name, (*kept, *apart, *slices, epochs(passes)))
 
 
 def several_platforms(federation: Path, given: Sequence[str]) -> Iterator[Variant]:
-    """Yield the suspects of federation: n, one round or slices, and the remedy."""
+    """Yield the suspects of federation: n, one round or slices, and the fix."""
     for number in (5, 20):
         apart = _divided(federation, given, number)
         yield Variant(f"n = {number}, no privacy", (*apart, *CLEAR))
@@ -103,15 +109,15 @@ def several_platforms(federation: Path, given: Sequence[str]) -> Iterator[Varian
         yield Variant(f"n = 5, slices to {share:.0%}, one pass", (*slices, epochs(1)))
         yield Variant(f"n = 5, slices to {share:.0%}, 10 passes", slices)
         yield Variant(f"n = 5, slices to {share:.0%}, 10 passes, CRF", (*slices, *CRF))
-        noisy = (*slices, "privacy.noise=5.0")
+        noisy = (*slices, "privacy.noise_multiplier=5.0")
         yield Variant(f"n = 5, slices to {share:.0%}, 10 passes, noise 5", noisy)
-    long = "training={epochs=60,batch=1024,evaluate_every=0}"
-    yield Variant("n = 5, remedy, epsilon 3", (*apart, *REMEDY, *CRF, long, *_epsilon(3.0)))
-    yield Variant("n = 5, remedy, epsilon 1", (*apart, *REMEDY, *CRF, long, *_epsilon(1.0)))
+    long = "training={epochs=60,batch_size=1024,evaluate_every=0}"
+    yield Variant("n = 5, fix, epsilon 3", (*apart, *FIX, *CRF, long, *_epsilon(3.0)))
+    yield Variant("n = 5, fix, epsilon 1", (*apart, *FIX, *CRF, long, *_epsilon(1.0)))
 
 
 def _epsilon(target: float) -> tuple[str, ...]:
-    privacy = "enabled=true,where='central',unit='sentence',clip=1.0,simulation=true"
+    privacy = "enabled=true,where='central',unit='sentence',max_grad_norm=1.0,simulation=true"
     return (f"privacy={{{privacy},epsilon={target}}}",)
 
 
@@ -120,9 +126,9 @@ def _divided(federation: Path, given: Sequence[str], number: int) -> tuple[str, 
     held = read_settings(federation, tuple(given)).platforms[0]
     labels = list(held.labels or ())
     platforms = (
-        f"{{name='p{part:02}',data='{held.data}',labels={labels},part='{part}/{number}',"
+        f"{{name='p{shard:02}',data='{held.data}',labels={labels},shard='{shard}/{number}',"
         f"split={{by='{held.split.by}',test={held.split.test}}}}}"
-        for part in range(1, number + 1)
+        for shard in range(1, number + 1)
     )
     return (f"platforms=[{','.join(platforms)}]",)
 

@@ -2,8 +2,8 @@
 
     python -m fedner.experiments.joining FEDERATION.toml --seeds 5 --shares 1.0,0.2 --out FOLDER
 
-Every run has the fair control of the same file: each platform alone, the better of two batch sizes
-chosen on a tenth of its training part, at least as many optimiser steps as in the federation,
+Every run has the fair baseline of the same file: each platform by itself, the better of two batch
+sizes chosen on a tenth of its training part, at least as many optimizer steps as in the federation,
 trained until it stops improving. Gains are paired by seed: same split, same test sentences.
 """
 
@@ -52,7 +52,7 @@ class Point:
 
 
 def run(job: Job) -> list[Point]:
-    """Train the federation and its control; a run that is already there is taken up again."""
+    """Train the federation and its baseline; a run that is already there is taken up again."""
     began = time.perf_counter()
     settings = read_settings(job.federation, _assignments(job))
     scores = train_run(settings, job.folder, resume=job.folder.exists())
@@ -76,25 +76,25 @@ def _assignments(job: Job) -> tuple[str, ...]:
     keep = [
         f"platforms.{number}.split.keep={job.share}" for number in range(len(settings.platforms))
     ]
-    return (f"seed={job.seed}", "training.controls=['alone']", *keep, *job.assignments)
+    return (f"seed={job.seed}", "training.baselines=['local-only']", *keep, *job.assignments)
 
 
 def table(points: Sequence[Point]) -> str:
-    """Return a Markdown table: each platform and their mean, alone, federated and the gain."""
+    """Return a Markdown table: each platform and their mean, local-only, federated and the gain."""
     lines = []
     for share in sorted({point.share for point in points}, reverse=True):
         lines += [f"Training share {share:.0%}:", "", _HEAD, "|---" * 5 + "|"]
         chosen = [point for point in points if point.share == share]
         for platform in (*sorted({point.platform for point in chosen}), "mean"):
             rows = _by_seed(chosen, platform)
-            alone = [rows[seed]["alone"] for seed in sorted(rows)]
+            local_only = [rows[seed]["local-only"] for seed in sorted(rows)]
             federated = [rows[seed]["federated"] for seed in sorted(rows)]
-            lines.append(_row(platform, alone, federated))
+            lines.append(_row(platform, local_only, federated))
         lines.append("")
     return "\n".join(lines)
 
 
-_HEAD = "| platform | alone | federated | gain (95 % interval) | by seed |"
+_HEAD = "| platform | local-only | federated | gain (95 % interval) | by seed |"
 
 
 def _by_seed(points: Sequence[Point], platform: str) -> dict[int, dict[str, float]]:
@@ -109,13 +109,14 @@ def _by_seed(points: Sequence[Point], platform: str) -> dict[int, dict[str, floa
     }
 
 
-def _row(platform: str, alone: Sequence[float], federated: Sequence[float]) -> str:
-    by_seed = ", ".join(f"{b - a:+.2f}" for a, b in zip(alone, federated, strict=True))
-    if len(alone) < 2:
-        return f"| {platform} | {alone[0]:.2f} | {federated[0]:.2f} | {by_seed} | |"
-    gain = paired_means(alone, federated).difference
+def _row(platform: str, local_only: Sequence[float], federated: Sequence[float]) -> str:
+    by_seed = ", ".join(f"{b - a:+.2f}" for a, b in zip(local_only, federated, strict=True))
+    if len(local_only) < 2:
+        return f"| {platform} | {local_only[0]:.2f} | {federated[0]:.2f} | {by_seed} | |"
+    gain = paired_means(local_only, federated).difference
+    before, after = (mean_interval(each).value for each in (local_only, federated))
     return (
-        f"| {platform} | {mean_interval(alone).value:.2f} | {mean_interval(federated).value:.2f} | "
+        f"| {platform} | {before:.2f} | {after:.2f} | "
         f"{gain.value:+.2f} ({gain.low:+.2f} to {gain.high:+.2f}) | {by_seed} |"
     )
 
@@ -139,7 +140,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         for seed in seeds_of(options)
     ]
     points = gathered(run, jobs, options)
-    if any(point.method == "alone" for point in points):  # --set training.controls=[] has none
+    if any(
+        point.method == "local-only" for point in points
+    ):  # --set training.baselines=[] has none
         print(table(points))
     return 0
 

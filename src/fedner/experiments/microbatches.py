@@ -64,28 +64,30 @@ def microbatches(sentences: Sequence[Sentence], size: int) -> Iterator[Document]
         yield _document(f"microbatch {number}", sentences[first : first + size])
 
 
-def assignments(size: int, clip: float, batch: int, rate: float) -> tuple[str, ...]:
+def assignments(
+    size: int, max_grad_norm: float, batch_size: int, learning_rate: float
+) -> tuple[str, ...]:
     """Return the settings under which micro-batches of a copy are averaged, then clipped.
 
     Args:
         size: m, as the copy was written with.
-        clip: The clip on a micro-batch's mean gradient.
-        batch: The sentences of a step.
-        rate: The rate of plain SGD.
+        max_grad_norm: The bound on a micro-batch's mean gradient.
+        batch_size: The sentences of a step.
+        learning_rate: That of plain SGD.
 
     Raises:
         FednerError: A step's sentences do not make whole micro-batches.
     """
-    if size < 1 or batch % size:
+    if size < 1 or batch_size % size:
         raise FednerError(
-            f"steps of {batch} sentences in micro-batches of {size}; expected whole ones",
-            f"Take a size that divides {batch}.",
+            f"steps of {batch_size} sentences in micro-batches of {size}; expected whole ones",
+            f"Take a size that divides {batch_size}.",
         )
     return (
         "privacy.unit=document",
-        f"privacy.clip={clip * size}",
-        f"training.batch={batch // size}",
-        f"algorithm.local.optimiser.rate={rate / size}",
+        f"privacy.max_grad_norm={max_grad_norm * size}",
+        f"training.batch_size={batch_size // size}",
+        f"algorithm.local.optimizer.learning_rate={learning_rate / size}",
         "platforms.0.split.by=document",
     )
 
@@ -114,11 +116,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("target", type=Path, help="the JSONL copy")
     parser.add_argument("--size", type=int, required=True, help="sentences of a micro-batch, m")
     parser.add_argument("--seed", type=int, default=1, help="of the order of the sentences")
-    parser.add_argument("--clip", type=float, default=1.5, help="on a micro-batch's mean gradient")
-    parser.add_argument("--batch", type=int, default=32, help="sentences of a step")
-    parser.add_argument("--rate", type=float, default=0.15, help="of plain SGD")
+    parser.add_argument(
+        "--max-grad-norm", type=float, default=1.5, help="on a micro-batch's mean gradient"
+    )
+    parser.add_argument("--batch-size", type=int, default=32, help="sentences of a step")
+    parser.add_argument("--learning-rate", type=float, default=0.15, help="of plain SGD")
     options = parser.parse_args(arguments)
-    given = assignments(options.size, options.clip, options.batch, options.rate)
+    given = assignments(
+        options.size, options.max_grad_norm, options.batch_size, options.learning_rate
+    )
     number = write_microbatches(options.data, options.target, options.size, options.seed)
     print(f"{number:,} documents in {options.target}; train on them with")
     data = f"platforms.0.data={options.target.resolve()}"

@@ -1,4 +1,4 @@
-"""What every recipe reaches alone: strict and relaxed F1 by corpus, mean over seeds.
+"""What every recipe reaches local-only: strict and relaxed F1 by corpus, mean over seeds.
 
 python -m fedner.experiments.recipes DATA --vectors FILE --context FLAIR --out results.json
 """
@@ -26,11 +26,11 @@ from fedner.models.embeddings.trained_encoder import PretrainedEncoder
 from fedner.models.embeddings.words import WordEmbedding, WordVectors
 from fedner.models.features import EncodedCorpus, TagSpace, context_tensor, encode_corpus
 from fedner.models.zoo import RECIPES, build_tagger, recipe_named
-from fedner.optimisers import OptimiserSettings
+from fedner.optimizers import OptimizerSettings
 from fedner.scoring import mean_interval
 from fedner.training import Evaluation, TrainingSettings, train
 
-# A trained encoder wants a rate of its own (--recipes transformer --rate 1e-4).
+# A trained encoder wants a learning rate of its own (--recipes transformer --learning-rate 1e-4).
 FROZEN = [name for name, recipe in RECIPES.items() if not recipe.trains_encoder]
 
 
@@ -48,8 +48,8 @@ class Job:
         cache: Where context features are kept.
         device: Where to train.
         epochs: How many epochs.
-        batch: Sentences in a batch.
-        rate: Adam's learning rate.
+        batch_size: Sentences in a batch.
+        learning_rate: Adam's.
     """
 
     recipe: str
@@ -61,8 +61,8 @@ class Job:
     cache: Path
     device: str
     epochs: int
-    batch: int
-    rate: float
+    batch_size: int
+    learning_rate: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,7 +126,9 @@ def run(job: Job) -> Result:
     )
     tagger = tagger.to(job.device)
     settings = TrainingSettings(
-        epochs=job.epochs, batch=job.batch, optimiser=OptimiserSettings("adam", job.rate)
+        epochs=job.epochs,
+        batch_size=job.batch_size,
+        optimizer=OptimizerSettings("adam", job.learning_rate),
     )
     train(tagger, training, settings, job.seed)
     scores = test.scores(tagger)
@@ -161,7 +163,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     seeds = range(1, options.seeds + 1)
     jobs = [
         Job(recipe, corpus, seed, options.data, options.vectors, options.context, options.cache,
-            options.device, options.epochs, options.batch, options.rate)
+            options.device, options.epochs, options.batch_size, options.learning_rate)
         for recipe in options.recipes.split(",")
         for corpus in options.corpora.split(",")
         for seed in seeds
@@ -179,7 +181,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _options(arguments: Sequence[str] | None) -> argparse.Namespace:
-    parser = argparse.ArgumentParser(description="What every recipe reaches alone.")
+    parser = argparse.ArgumentParser(description="What every recipe reaches local-only.")
     parser.add_argument("data", type=Path, help="the folder of development corpora")
     parser.add_argument("--vectors", type=Path, required=True)
     parser.add_argument(
@@ -194,8 +196,8 @@ def _options(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--corpora", default="ade,btc,bc5cdr")
     parser.add_argument("--seeds", type=int, default=3)
     parser.add_argument("--epochs", type=int, default=15)
-    parser.add_argument("--batch", type=int, default=64)
-    parser.add_argument("--rate", type=float, default=1e-3)
+    parser.add_argument("--batch-size", type=int, default=64)
+    parser.add_argument("--learning-rate", type=float, default=1e-3)
     parser.add_argument("--jobs", type=int, default=1, help="runs at a time")
     parser.add_argument("--device", default="cuda" if torch.cuda.is_available() else "cpu")
     return parser.parse_args(arguments)

@@ -87,7 +87,7 @@ def _jobs(
 ) -> Iterator[_Job]:
     for variant in variants:
         settings = read_settings(federation, variant.assignments)
-        is_noised = settings.privacy.enabled and settings.privacy.noise != 0
+        is_noised = settings.privacy.enabled and settings.privacy.noise_multiplier != 0
         for seed in noise_seeds if is_noised else noise_seeds[:1]:
             yield _Job(federation, variant, seed, out / f"{variant.name}-{seed}".replace("/", "_"))
 

@@ -1,6 +1,6 @@
 """What travels between server and platforms, and its form in bytes: nothing else ever does.
 
-An `Update` is the complete list of what leaves a platform. Its tensors are `SharedState`s, which
+An `Update` is the complete list of what a platform transmits. Its tensors are `SharedState`s, which
 only a `Partition` makes of a model, so that private weights cannot be put into one by mistake.
 The bytes are safetensors: the header carries the small facts as JSON, nothing is unpickled, and
 unknown fields, other types and numbers that are not finite are refused. A `Failure` is a code with
@@ -81,7 +81,7 @@ class Broadcast:
 
 @dataclass(frozen=True, slots=True)
 class Update:
-    """All that leaves a platform in a round.
+    """All that a platform transmits in a round.
 
     Attributes:
         platform: Whose it is.

@@ -32,13 +32,13 @@ class PublicPlan:
 
     Attributes:
         public_sizes: The declared size of every platform.
-        batch: N: the joint batch, or every platform's own.
+        batch_size: N: the joint batch, or every platform's own.
         batching: Which of the two.
         rounds: How many rounds there are; None where nobody said.
     """
 
     public_sizes: Mapping[str, int]
-    batch: int
+    batch_size: int
     batching: Batching = "joint"
     rounds: int | None = None
 
@@ -112,7 +112,7 @@ def _plan_problems(batches: Mapping[str, int], plan: PublicPlan) -> Iterator[str
         yield f"it names platforms that are not in the study: {unknown[:_SHOWN]}"
         return
     sizes = {name: plan.public_sizes[name] for name in batches}
-    planned = planned_batches(sizes, plan.batch, plan.batching)
+    planned = planned_batches(sizes, plan.batch_size, plan.batching)
     odd = sorted(name for name in planned if planned[name] != batches[name])
     if odd:
         yield f"its batch for {odd[0]!r} is {batches[odd[0]]}; the study says {planned[odd[0]]}"

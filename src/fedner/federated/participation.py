@@ -37,7 +37,7 @@ def check_participation(rule: Participation, num_platforms: int) -> None:
 
 
 def choose(rule: Participation, platforms: Sequence[str], seed: int, round_: int) -> list[str]:
-    """Return who is asked in a round, sorted; the draw follows from seed and round alone."""
+    """Return who is asked in a round, sorted; the choice follows from seed and round alone."""
     every = sorted(platforms)
     if rule.sample is None:
         return every

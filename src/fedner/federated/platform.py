@@ -1,7 +1,7 @@
 """One platform at work: the shared weights come in, private weights stay, an update goes out.
 
-`Platform` is the runtime; what must survive a restart is its `PlatformState`, which never leaves
-the platform: private weights, their optimiser, the cursor in the data, the algorithm's memory.
+`Platform` is the runtime; what must survive a restart is its `PlatformState`, which is never
+transmitted: private weights, their optimizer, the cursor in the data, the algorithm's memory.
 """
 
 import json
@@ -16,15 +16,15 @@ import torch
 from torch import Tensor
 
 from fedner.errors import FednerError
-from fedner.federated.averaging import averaged, require_decay
+from fedner.federated.dp_steps import DPSteps, padding_rows
+from fedner.federated.ema import averaged, require_decay
 from fedner.federated.learner import Learner, TaggerLearner
 from fedner.federated.messages import Broadcast, Update, nothing_shared
 from fedner.federated.orders import Expected, PublicPlan, RoundPassedError, checked_order
-from fedner.federated.private_steps import PrivateSteps, padding_rows
-from fedner.federated.releases import released, released_scores
+from fedner.federated.releases import record_release, record_score_release
 from fedner.federated.sampling import Cursor, Sampler
 from fedner.models.partition import Partition
-from fedner.optimisers import Optimiser, OptimiserSettings
+from fedner.optimizers import Optimizer, OptimizerSettings
 from fedner.privacy.scores import NoisedScores
 from fedner.scoring import Scores
 from fedner.seeds import derive
@@ -39,29 +39,30 @@ class LocalSettings:
     """How a platform computes, whatever the algorithm.
 
     Attributes:
-        optimiser: Steps the private weights.
-        clip: The largest norm of a step's whole gradient, shared and private together, or None.
-            Private steps are clipped by their own rule, unit by unit.
-        reports_loss: Whether the training loss may leave the platform.
+        optimizer: Steps the private weights.
+        max_grad_norm: The largest norm of a step's whole gradient, shared and private together, or
+            None. Under differential privacy every unit is clipped by itself.
+        reports_loss: Whether the training loss may be disclosed.
         rounds_per_slice: Rounds spent on each slice of an incremental schedule.
-        average: How much less each round counts than the next one in the average of the private
-            weights, with which the platform is scored; None for the last weights.
+        ema_decay: The decay of the EMA of the private weights, with which the platform is scored;
+            None for the last weights.
         names_types: Whether score reports may name entity types: only declared ones are public.
     """
 
-    optimiser: OptimiserSettings = field(default_factory=OptimiserSettings)
-    clip: float | None = None
+    optimizer: OptimizerSettings = field(default_factory=OptimizerSettings)
+    max_grad_norm: float | None = None
     reports_loss: bool = True
     rounds_per_slice: int = 1
-    average: float | None = None
+    ema_decay: float | None = None
     names_types: bool = True
 
 
 class Gradient(NamedTuple):
-    """The gradient of one step, cut where the partition cuts.
+    """The gradient of one step, split as the partition says.
 
     Attributes:
-        loss: The loss, still on its device; not a number for private steps, which do not tell it.
+        loss: The loss, still on its device; not a number under differential privacy, which
+            discloses none.
         shared: Of the weights that travel.
         private: Of the weights that do not.
     """
@@ -87,10 +88,10 @@ class Contribution(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class PlatformState:
-    """All that a platform must keep between rounds: it never leaves.
+    """All that a platform must keep between rounds: it is never transmitted.
 
     Attributes:
-        tensors: Private weights, optimiser and algorithm's memory, by prefixed name.
+        tensors: Private weights, optimizer and algorithm's memory, by prefixed name.
         facts: The cursor and the last round, as JSON can carry them.
     """
 
@@ -100,7 +101,7 @@ class PlatformState:
 
 @dataclass(slots=True)
 class Platform:
-    """A platform at work; algorithms use its methods, engines call `answer`.
+    """A platform at work; algorithms use its methods, engines call `run_round`.
 
     Attributes:
         name: What people call it.
@@ -109,14 +110,14 @@ class Platform:
         settings: How it computes.
         seed: The seed of the run.
         sampler: Draws its batches.
-        optimiser: Steps its private weights.
+        optimizer: Steps its private weights.
         memory: What the algorithm keeps here between rounds, as control variates.
         privacy: Draws, clips and noises the steps; None without differential privacy.
         last_round: The last round that it answered.
         run: The run of that round, or None.
-        average: The average of the private weights over the rounds that it answered; without
-            tensors where there is none.
-        num_averaged: How many rounds that average holds.
+        ema: The EMA of the private weights over the rounds that it worked; without tensors where
+            there is none.
+        num_averaged: How many rounds that EMA holds.
         fixed_rows: Rows of shared tables that stay zero, whatever a broadcast says.
         plan: The public plan that orders are held against; None where there is none.
     """
@@ -127,19 +128,19 @@ class Platform:
     settings: LocalSettings
     seed: int
     sampler: Sampler
-    optimiser: Optimiser
+    optimizer: Optimizer
     memory: dict[str, Tensor] = field(default_factory=dict)
-    privacy: PrivateSteps | None = None
+    privacy: DPSteps | None = None
     last_round: int = 0
     run: str | None = None
-    average: dict[str, Tensor] = field(default_factory=dict)
+    ema: dict[str, Tensor] = field(default_factory=dict)
     num_averaged: int = 0
     fixed_rows: Mapping[str, int] = field(default_factory=dict)
     plan: PublicPlan | None = None
     _weights: dict[str, Tensor] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        require_decay(self.settings.average)
+        require_decay(self.settings.ema_decay)
         self._weights = dict(self.learner.weights())
         named = {*self.partition.shared, *self.partition.private}
         if named != set(self._weights):
@@ -172,21 +173,21 @@ class Platform:
             reading: Whether the loss is the mean or the sum over the batch.
         """
         if self.privacy is not None and self.privacy.draws_units:
-            return self._private_gradient(self.privacy, broadcast, step, reading)
+            return self._dp_gradient(self.privacy, broadcast, step, reading)
         sentences = self.sampler.draw(broadcast.batches[self.name])
         path = ("round", broadcast.round, "platform", self.name, "step", step, "dropout")
         loss, gradient = self.learner.gradients(sentences, derive(self.seed, *path))
         if reading == "sum":
             gradient = {name: each * len(sentences) for name, each in gradient.items()}
-        gradient = clip_by_norm(gradient, self.settings.clip)
+        gradient = clip_by_norm(gradient, self.settings.max_grad_norm)
         return Gradient(
             loss, self.partition.shared_state(gradient), self.partition.private_state(gradient)
         )
 
-    def _private_gradient(
-        self, privacy: PrivateSteps, broadcast: Broadcast, step: int, reading: LossReading
+    def _dp_gradient(
+        self, privacy: DPSteps, broadcast: Broadcast, step: int, reading: LossReading
     ) -> Gradient:
-        """Return the gradient of a Poisson draw, clipped by unit and noised."""
+        """Return the gradient of a Poisson sample, clipped by unit and noised."""
         batch = broadcast.batches[self.name]
         path = ("round", broadcast.round, "platform", self.name, "step", step)
         seed = derive(self.seed, *path, "dropout")
@@ -201,20 +202,20 @@ class Platform:
     def step_private(self, gradient: Gradient) -> None:
         """Step the private weights along their part of a gradient."""
         if gradient.private:
-            self.optimiser.step(self._weights, gradient.private)
+            self.optimizer.step(self._weights, gradient.private)
 
     def steps_of(self, epochs: int, batch: int) -> int:
         """Return how many batches make `epochs` passes over the current slice.
 
-        Under differential privacy by its public size: the true one is not to be told by steps.
+        Under differential privacy by its public size: the true one is not disclosed by steps.
         """
         size = float(self.sampler.size)
         if self.privacy is not None:
             size = self.privacy.settings.units_in_slice / len(self.sampler.pools)
         return epochs * max(1, math.ceil(size / batch))
 
-    def answer(self, local: "LocalFunction", broadcast: Broadcast) -> Update:
-        """Work through one round and return what may leave.
+    def run_round(self, local: "LocalFunction", broadcast: Broadcast) -> Update:
+        """Work through one round and return what may be transmitted.
 
         Raises:
             OrderRefusedError: If the broadcast is not an order of the study.
@@ -230,19 +231,17 @@ class Platform:
             self.require_current(order)
             update = work()
         else:
-            self._begin_private(self.privacy, known, turn, order.batches[self.name])
+            self._begin_dp(self.privacy, known, turn, order.batches[self.name])
             name = "" if known is None else known.name
-            update = released(self, self.privacy, order, work, name)
+            update = record_release(self, self.privacy, order, work, name)
         self.run = order.run
         return update
 
     def _expected(self, has_extra: bool | None, *, is_update: bool) -> Expected:
         return Expected(self.name, self.shared(), self.fixed_rows, has_extra, self.plan, is_update)
 
-    def _begin_private(
-        self, privacy: PrivateSteps, local: "Local | None", turn: int, batch: int
-    ) -> None:
-        """Begin a private round: all that can be refused by public facts is refused here."""
+    def _begin_dp(self, privacy: DPSteps, local: "Local | None", turn: int, batch: int) -> None:
+        """Begin a DP round: all that can be refused by public facts is refused here."""
         if not privacy.draws_units:
             if local is not None and local.has_extra:
                 raise self._sends_extra()
@@ -290,9 +289,9 @@ class Platform:
         self.load_shared(broadcast.shared)
         done = local(self, broadcast)
         self.last_round = broadcast.round
-        if self.settings.average is not None:
-            before, decay = self.num_averaged, self.settings.average
-            self.average = averaged(self.average, self.private(), before, decay)
+        if self.settings.ema_decay is not None:
+            before, decay = self.num_averaged, self.settings.ema_decay
+            self.ema = averaged(self.ema, self.private(), before, decay)
             self.num_averaged += 1
         if set(done.tensors) != set(self.partition.shared):
             raise FednerError(
@@ -307,8 +306,8 @@ class Platform:
             loss = float(torch.stack(done.losses).mean())
         return Update(self.name, broadcast.round, done.tensors, done.extra, loss)
 
-    def _protected(self, privacy: PrivateSteps, done: Contribution, broadcast: Broadcast) -> Update:
-        """Return the update of private steps: without loss and, of unit platform, noised whole."""
+    def _protected(self, privacy: DPSteps, done: Contribution, broadcast: Broadcast) -> Update:
+        """Return the update of DP steps: without loss and, of unit platform, noised whole."""
         tensors = done.tensors
         if not privacy.draws_units:
             if done.extra:
@@ -318,10 +317,10 @@ class Platform:
         return Update(self.name, broadcast.round, tensors, done.extra)
 
     def scores(self, broadcast: Broadcast) -> Scores | NoisedScores | None:
-        """Return what the platform tells of its scores with the broadcast weights, if anything.
+        """Return what the platform discloses of its scores with the broadcast weights, if anything.
 
         Under differential privacy they are noised and charged, or stay at home; in a simulation,
-        which protects nobody, they are told as they are unless noise was asked for.
+        which protects nobody, they are disclosed as they are unless noise was asked for.
 
         Raises:
             OrderRefusedError: If the broadcast is not an order of the study.
@@ -330,25 +329,25 @@ class Platform:
         """
         broadcast = checked_order(broadcast, self._expected(None, is_update=False))
         self.load_shared(broadcast.shared)
-        with self._averaged():
+        with self._with_ema():
             privacy = self.privacy
             is_plain = privacy is None or (
                 privacy.settings.scores is None and privacy.settings.source.is_simulation
             )
             if privacy is not None and not is_plain:
-                return released_scores(self, privacy, broadcast)
+                return record_score_release(self, privacy, broadcast)
             scores = self.learner.scores()
             if scores is None or self.settings.names_types:
                 return scores
             return scores.without_names()
 
     @contextmanager
-    def _averaged(self) -> Iterator[None]:
-        """Have the private weights' average in the model within the block, if there is one."""
-        private = self.private() if self.average else {}
+    def _with_ema(self) -> Iterator[None]:
+        """Have the private weights' EMA in the model within the block, if there is one."""
+        private = self.private() if self.ema else {}
         last = {name: weight.detach().clone() for name, weight in private.items()}
         try:
-            _copy(self.average, private)
+            _copy(self.ema, private)
             yield
         finally:
             _copy(last, private)
@@ -368,9 +367,9 @@ class Platform:
         """Return a copy of all that must survive a restart."""
         parts: dict[str, State] = {
             "private": self.private(),
-            "optimiser": self.optimiser.state(),
+            "optimizer": self.optimizer.state(),
             "memory": self.memory,
-            "average": self.average,
+            "ema": self.ema,
         }
         tensors = {
             f"{part}/{name}": tensor.detach().cpu().clone()
@@ -391,7 +390,7 @@ class Platform:
         Raises:
             FednerError: If it belongs to another model.
         """
-        kinds = ("private", "optimiser", "memory", "average")
+        kinds = ("private", "optimizer", "memory", "ema")
         parts: dict[str, dict[str, Tensor]] = {kind: {} for kind in kinds}
         for key, tensor in state.tensors.items():
             part, _, name = key.partition("/")
@@ -402,17 +401,17 @@ class Platform:
             raise FednerError(
                 f"platform {self.name!r}: the stored private weights {json.dumps(found)[:200]} are "
                 "not those of its model",
-                "Resume with the recipe, the labels and the cut that the run began with.",
+                "Resume with the recipe, the labels and the partition that the run began with.",
             )
         device = next(iter(self._weights.values())).device
         _copy(parts["private"], private)
         moved = {
             name: tensor if name == "steps" else tensor.to(device)
-            for name, tensor in parts["optimiser"].items()
+            for name, tensor in parts["optimizer"].items()
         }
-        self.optimiser = Optimiser.restored(self.settings.optimiser, moved)
+        self.optimizer = Optimizer.restored(self.settings.optimizer, moved)
         self.memory = {name: tensor.to(device) for name, tensor in parts["memory"].items()}
-        self.average = {name: tensor.to(device) for name, tensor in parts["average"].items()}
+        self.ema = {name: tensor.to(device) for name, tensor in parts["ema"].items()}
         self.num_averaged = int(state.facts.get("num_averaged", 0))
         self.sampler.cursor = Cursor(**state.facts["cursor"])
         self.last_round = int(state.facts["last_round"])
@@ -464,7 +463,7 @@ def platform(
     settings: LocalSettings | None = None,
     *,
     pools: "tuple[Any, ...] | None" = None,
-    privacy: PrivateSteps | None = None,
+    privacy: DPSteps | None = None,
     plan: PublicPlan | None = None,
 ) -> Platform:
     """Return a platform at its beginning.
@@ -482,9 +481,9 @@ def platform(
     """
     chosen = LocalSettings() if settings is None else settings
     sampler = Sampler((learner.drawable(),) if pools is None else pools, seed, name)
-    optimiser = Optimiser(chosen.optimiser)
+    optimizer = Optimizer(chosen.optimizer)
     rows = padding_rows(learner.tagger) if isinstance(learner, TaggerLearner) else {}
     return Platform(
-        name, learner, partition, chosen, seed, sampler, optimiser,
+        name, learner, partition, chosen, seed, sampler, optimizer,
         privacy=privacy, fixed_rows=rows, plan=plan,
     )  # fmt: skip

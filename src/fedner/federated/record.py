@@ -23,7 +23,7 @@ class RoundRecord:
         loss: The mean of the platforms' training losses by public size, or None.
         losses: The training loss of each platform that sent it.
         norms: The norm of each accepted update.
-        bytes_up: Bytes of tensors that left each platform.
+        bytes_up: Bytes of tensors that each platform transmitted.
         bytes_down: Bytes of tensors sent to each platform.
         refusals: Updates that were not taken: platform, code, message.
         failures: Platforms that did not answer: platform, code, message.

@@ -6,8 +6,8 @@ round, what does it cost, does the budget allow it. Then the charge is made dura
 data touched. Then the answer is made durable, with the state that the platform has afterwards, and
 only then it is sent.
 
-Between charge and answer no failure leaves: it might depend on data. A step that fails goes on with
-noise alone (`private_steps`); if anything else fails, the whole update is noise alone. Killed in
+Between charge and answer no failure is disclosed: it might depend on data. A step that fails goes
+on with noise alone (`dp_steps`); if anything else fails, the whole update is noise alone. Killed in
 between, the platform works the same request out again under the same charge: nothing of the first
 attempt was seen by anybody.
 """
@@ -22,6 +22,7 @@ from safetensors.torch import load as load_safetensors
 from safetensors.torch import save as save_safetensors
 
 from fedner.errors import FednerError
+from fedner.federated.dp_steps import BudgetSpentError, DPSteps, PlatformPrivacy
 from fedner.federated.messages import (
     LEDGER,
     RELEASE,
@@ -32,7 +33,6 @@ from fedner.federated.messages import (
     update_from_bytes,
     update_to_bytes,
 )
-from fedner.federated.private_steps import BudgetSpentError, PlatformPrivacy, PrivateSteps
 from fedner.privacy.events import GaussianRelease, to_json
 from fedner.privacy.ledger_marks import LedgerMark
 from fedner.privacy.sampling import Units
@@ -46,9 +46,9 @@ if TYPE_CHECKING:
 _LENGTH = 8
 
 
-def released(
+def record_release(
     platform: "Platform",
-    privacy: PrivateSteps,
+    privacy: DPSteps,
     broadcast: Broadcast,
     work: Callable[[], Update],
     algorithm: str = "",
@@ -64,7 +64,7 @@ def released(
 
     Raises:
         RoundPassedError: If a later round was answered before, and this request was not.
-        BudgetSpentError: If the ledger refuses the release; nothing left and nothing was counted.
+        BudgetSpentError: If the ledger refuses the release; nothing was transmitted or counted.
     """
     event, ledger = privacy.event(broadcast.batches[platform.name]), privacy.ledger
     digest = request_digest(broadcast, privacy.settings, platform.name, event, algorithm)
@@ -93,7 +93,7 @@ def released(
 
 def _worked(
     platform: "Platform",
-    privacy: PrivateSteps,
+    privacy: DPSteps,
     broadcast: Broadcast,
     event: GaussianRelease,
     work: Callable[[], Update],
@@ -105,7 +105,7 @@ def _worked(
     try:
         update = replace(work(), event=stated)
         _require_finite(update)
-    except Exception:  # noqa: BLE001 - whatever it is, it may depend on data: nobody is told
+    except Exception:  # noqa: BLE001 - whatever it is, it may depend on data: nobody hears of it
         privacy.note_failure(f"round {broadcast.round} of run {broadcast.run!r} failed")
         update = None
     if update is not None:
@@ -125,8 +125,8 @@ def _require_finite(update: Update) -> None:
         raise FednerError("the update holds numbers that are not finite")
 
 
-def released_scores(
-    platform: "Platform", privacy: PrivateSteps, broadcast: Broadcast
+def record_score_release(
+    platform: "Platform", privacy: DPSteps, broadcast: Broadcast
 ) -> NoisedScores | None:
     """Return a platform's noised scores, by way of its ledger if it keeps one.
 
@@ -138,11 +138,11 @@ def released_scores(
         broadcast: What is answered, validated.
 
     Returns:
-        The scores; None where no scores leave.
+        The scores; None where no scores are disclosed.
 
     Raises:
         RoundPassedError: If a later round was answered before, and this request was not.
-        BudgetSpentError: If the ledger refuses the release; nothing left and nothing was counted.
+        BudgetSpentError: If the ledger refuses the release; nothing was transmitted or counted.
     """
     event, ledger = privacy.settings.score_event(), privacy.ledger
     if event is None or privacy.tested is None:
@@ -162,7 +162,7 @@ def released_scores(
 
 def _scored(
     platform: "Platform",
-    privacy: PrivateSteps,
+    privacy: DPSteps,
     broadcast: Broadcast,
     event: GaussianRelease,
     tested: Units,
@@ -175,7 +175,7 @@ def _scored(
         counts = platform.learner.sentence_counts()
         if counts is not None:
             scores = noised_scores(counts, tested, event, source)
-    except Exception:  # noqa: BLE001 - whatever it is, it may depend on data: nobody is told
+    except Exception:  # noqa: BLE001 - whatever it is, it may depend on data: nobody hears of it
         privacy.note_failure(f"scores of round {broadcast.round} failed")
     return noised_scores((), Units(tested.unit, ()), event, source) if scores is None else scores
 
@@ -245,7 +245,7 @@ __all__ = [
     "RELEASE",
     "BudgetSpentError",
     "mark_of",
-    "released",
-    "released_scores",
+    "record_release",
+    "record_score_release",
     "request_digest",
 ]

@@ -22,13 +22,13 @@ from fedner.federated.aggregate import (
     in_canonical_order,
 )
 from fedner.federated.algorithms.algorithm import Algorithm, Server
-from fedner.federated.averaging import averaged, require_decay
 from fedner.federated.checkpoints import (
     drop_after,
     held_by_this_process,
     owner_folder,
     stored_rounds,
 )
+from fedner.federated.ema import averaged, require_decay
 from fedner.federated.engine import Engine
 from fedner.federated.messages import Broadcast, nothing_shared, payload_bytes
 from fedner.federated.participation import Participation, check_participation, choose
@@ -51,7 +51,7 @@ class RunSettings:
     Attributes:
         run: Names the run.
         rounds: How many rounds.
-        batch: N: the joint batch, or every platform's own, by the algorithm.
+        batch_size: N: the joint batch, or every platform's own, by the algorithm.
         public_sizes: The declared size of every platform: weights and batch sizes come from it.
         participation: Who is asked, and how many must have answered.
         rule: How updates are aggregated.
@@ -61,13 +61,13 @@ class RunSettings:
         checkpoint_every: Store all states after this many rounds, and after the last; 0 for never.
         noise: The server's noise on the sum of clipped updates, which then takes the place of
             `rule`; None where platforms add their own, or there is none.
-        average: How much less each round counts than the next one in the average of the shared
-            weights, which is scored and kept in their place; None for the last weights.
+        ema_decay: The decay of the EMA of the shared weights, which is scored and kept in their
+            place; None for the last weights.
     """
 
     run: str
     rounds: int
-    batch: int
+    batch_size: int
     public_sizes: Mapping[str, int]
     participation: Participation = field(default_factory=Participation)
     rule: Rule = WeightedMean
@@ -76,7 +76,7 @@ class RunSettings:
     evaluate_every: int = 0
     checkpoint_every: int = 0
     noise: ServerNoise | None = None
-    average: float | None = None
+    ema_decay: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,18 +87,18 @@ class RunRecord:
         server: The server's last state, with the shared weights.
         rounds: The record of every round, those before a resume included.
         resumed_from: The round that the run went on from; 0 where it began anew.
-        average: The average of the shared weights; without tensors where the run has none.
+        ema: The EMA of the shared weights; without tensors where the run has none.
     """
 
     server: Server
     rounds: tuple[RoundRecord, ...]
     resumed_from: int = 0
-    average: SharedState = field(default_factory=nothing_shared)
+    ema: SharedState = field(default_factory=nothing_shared)
 
     @property
     def shared(self) -> SharedState:
-        """The shared weights to work with: the average where there is one, else the last."""
-        return self.average or self.server.shared
+        """The shared weights to work with: the EMA where there is one, else the last."""
+        return self.ema or self.server.shared
 
 
 @dataclass(slots=True)
@@ -109,7 +109,7 @@ class _State:
     server: Server
     screen: Screen
     records: list[RoundRecord]
-    average: SharedState = field(default_factory=nothing_shared)
+    ema: SharedState = field(default_factory=nothing_shared)
 
 
 @dataclass(frozen=True, slots=True)
@@ -186,7 +186,7 @@ def _rounds(
                 _store(engine, settings, state, place)
         if on_round is not None:
             on_round(done)
-    return RunRecord(state.server, tuple(state.records), first, state.average)
+    return RunRecord(state.server, tuple(state.records), first, state.ema)
 
 
 def _check(settings: RunSettings, engine: Engine, folder: Path | None) -> None:
@@ -199,12 +199,12 @@ def _check(settings: RunSettings, engine: Engine, folder: Path | None) -> None:
             "Every platform needs a public size and a place in the engine.",
         )
     check_participation(settings.participation, len(names))
-    if settings.rounds < 0 or settings.batch < 1:
+    if settings.rounds < 0 or settings.batch_size < 1:
         raise FednerError(
-            f"found {settings.rounds} rounds of batches of {settings.batch}; expected 0 or more "
-            "rounds and a batch of at least 1"
+            f"found {settings.rounds} rounds with batch_size {settings.batch_size}; expected 0 or "
+            "more rounds and a batch_size of at least 1"
         )
-    require_decay(settings.average)
+    require_decay(settings.ema_decay)
     if settings.checkpoint_every and folder is None:
         raise FednerError("checkpoints need a folder", "Name one, or set checkpoint_every to 0.")
 
@@ -255,9 +255,9 @@ def _begin(
     state.round = max((each for each in common if each <= settings.rounds), default=0)
     engine.load(state.round)
     if state.round:
-        has_average = settings.average is not None
-        state.server, state.average, facts = restore_server(
-            place.server, state.round, state.server, has_average=has_average
+        has_ema = settings.ema_decay is not None
+        state.server, state.ema, facts = restore_server(
+            place.server, state.round, state.server, has_ema=has_ema
         )
         state.screen.norms = [float(norm) for norm in facts["norms"]]
         marks = facts.get("marks", {})
@@ -274,18 +274,18 @@ def _round(
     number = state.round + 1
     chosen = choose(settings.participation, list(settings.public_sizes), seed, number)
     sizes = {name: settings.public_sizes[name] for name in chosen}
-    batches = planned_batches(sizes, settings.batch, algorithm.batching)
+    batches = planned_batches(sizes, settings.batch_size, algorithm.batching)
     broadcast = Broadcast(settings.run, number, state.server.shared, state.server.extra, batches)
     replies = in_canonical_order(engine.round(broadcast, chosen), chosen)
     combined = _combine(algorithm, settings, state.screen, broadcast, replies)
     state.server = algorithm.advance(state.server, combined)
-    if settings.average is not None:
-        before, decay = state.round, settings.average
-        state.average = SharedState(averaged(state.average, state.server.shared, before, decay))
+    if settings.ema_decay is not None:
+        before, decay = state.round, settings.ema_decay
+        state.ema = SharedState(averaged(state.ema, state.server.shared, before, decay))
     state.round = number
     scores: Mapping[str, Mapping[str, Any]] = {}
     if _is_time(number, settings, settings.evaluate_every):
-        shared = state.average or state.server.shared
+        shared = state.ema or state.server.shared
         after = replace(broadcast, shared=shared, extra=state.server.extra)
         scores = {name: each.as_dict() for name, each in engine.evaluate(after).items()}
     return _record(settings, state.screen, broadcast, scores)
@@ -298,7 +298,7 @@ def _combine(
     broadcast: Broadcast,
     replies: Iterable[Reply],
 ) -> Combined:
-    """Combine the sound updates of a round, or raise where too few came."""
+    """Combine the accepted updates of a round, or raise where too few came."""
     sizes = settings.public_sizes
     weights = {
         name: float(size) if algorithm.weighting == "size" else 1.0 for name, size in sizes.items()
@@ -310,7 +310,7 @@ def _combine(
     joint = sum(broadcast.batches.values())
     quorum = settings.participation.quorum
     try:
-        combined = combine(screen.sound(replies, broadcast), weights, rule, joint)
+        combined = combine(screen.accepted_updates(replies, broadcast), weights, rule, joint)
     except FednerError:
         if screen.accepted or not (screen.failures or screen.refusals):
             raise
@@ -328,7 +328,7 @@ def _too_few(screen: Screen, broadcast: Broadcast, quorum: int | None) -> Fedner
     return FednerError(
         f"round {broadcast.round}: {len(screen.accepted)} of {len(broadcast.batches)} platforms "
         f"answered soundly; expected {wanted} ({'; '.join(reasons)})",
-        "Mend those platforms and resume the run, or give a quorum.",
+        "Fix those platforms and resume the run, or give a quorum.",
     )
 
 
@@ -373,4 +373,4 @@ def _store(engine: Engine, settings: RunSettings, state: _State, place: _Place) 
     # Norms of sums that came without noise are not to outlive their round.
     norms = [] if settings.noise else state.screen.norms
     facts = {"run": settings.run, "norms": norms, "marks": marks}
-    store_server(place.server, state.round, state.server, state.average, facts)
+    store_server(place.server, state.round, state.server, state.ema, facts)

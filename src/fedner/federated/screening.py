@@ -88,7 +88,7 @@ class Accepted(NamedTuple):
 
 @dataclass(slots=True)
 class Screen:
-    """Lets through the updates of a round that are sound, and notes the others.
+    """Lets through the sound updates of a round, and notes the others.
 
     Attributes:
         rule: When a norm is absurd.
@@ -112,8 +112,8 @@ class Screen:
     marks: dict[str, LedgerMark] = field(default_factory=dict)
     takes_float64: bool = False
 
-    def sound(self, replies: Iterable[Reply], broadcast: Broadcast) -> Iterator[Update]:
-        """Yield the sound updates among replies, which come in canonical order.
+    def accepted_updates(self, replies: Iterable[Reply], broadcast: Broadcast) -> Iterator[Update]:
+        """Yield the updates that are accepted among replies, which come in canonical order.
 
         Raises:
             FednerError: On the first refusal, where the rule is to stop.

@@ -19,7 +19,7 @@ from dataclasses import dataclass, field
 from functools import partial
 
 from fedner.federated.aggregate import Rule, WeightedMean
-from fedner.federated.private_steps import without_rows
+from fedner.federated.dp_steps import without_rows
 from fedner.privacy.entropy import Source, SystemEntropy
 from fedner.privacy.noise import (
     Clipped,
@@ -38,20 +38,20 @@ class ServerNoise:
     """How the server noises the sum of a round.
 
     Attributes:
-        clip: What the platforms clipped at.
-        multiplier: Standard deviation of the noise over the clip.
+        max_grad_norm: What the platforms clipped at.
+        noise_multiplier: Standard deviation of the noise over that bound.
         is_whole: Whether the unit is the platform: then the server clips every update itself.
         num_slices: Slices of an incremental schedule.
         source: Where the noise comes from.
-        still_rows: Rows of tables that are never trained.
+        padding_rows: Rows of tables that are never trained.
     """
 
-    clip: float
-    multiplier: float
+    max_grad_norm: float
+    noise_multiplier: float
     is_whole: bool = False
     num_slices: int = 1
     source: Source = field(default_factory=SystemEntropy)
-    still_rows: Mapping[str, int] = field(default_factory=dict)
+    padding_rows: Mapping[str, int] = field(default_factory=dict)
 
     def rule(self, round_: int, weights: SharedState) -> Rule:
         """Return the rule that aggregates the clipped sums of a round, for steps of `weights`."""
@@ -94,7 +94,7 @@ class NoisedSum:
     def add(self, state: SharedState, weight: float) -> None:
         """Add one platform's clipped sum, whose expected size is `weight`."""
         own = map_shared(lambda tensor: tensor.double(), state)
-        bound = self.noise.clip
+        bound = self.noise.max_grad_norm
         part = clip(own, bound) if self.noise.is_whole else received_sum(own, bound)
         if self._total is None:
             self._total = part
@@ -107,6 +107,6 @@ class NoisedSum:
         if self._total is None:
             return WeightedMean().result()  # raises: there is nothing to aggregate
         source = self.noise.source.at("server", "round", self.round)
-        noised = divide(gaussian(self._total, self.noise.multiplier, source), self._expected)
+        noised = divide(gaussian(self._total, self.noise.noise_multiplier, source), self._expected)
         value = rounded_like(noised, self.weights)
-        return SharedState(without_rows(value, self.noise.still_rows))
+        return SharedState(without_rows(value, self.noise.padding_rows))

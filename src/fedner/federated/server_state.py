@@ -1,4 +1,4 @@
-"""The server's state on disk: weights, their average, extras, optimiser, memory under a round."""
+"""The server's state on disk: weights, their EMA, extras, optimizer, memory under a round."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -9,10 +9,10 @@ from torch import Tensor
 from fedner.errors import FednerError
 from fedner.federated.algorithms.algorithm import Server
 from fedner.federated.checkpoints import read_state, write_state
-from fedner.optimisers import Optimiser
+from fedner.optimizers import Optimizer
 from fedner.tensors import SharedState
 
-_PARTS = ("shared", "extra", "optimiser", "memory", "average")
+_PARTS = ("shared", "extra", "optimizer", "memory", "ema")
 
 
 class Stored(NamedTuple):
@@ -20,38 +20,38 @@ class Stored(NamedTuple):
 
     Attributes:
         server: The server.
-        average: The average of the shared weights; without tensors where the run has none.
+        ema: The EMA of the shared weights; without tensors where the run has none.
         facts: What stood beside it.
     """
 
     server: Server
-    average: SharedState
+    ema: SharedState
     facts: dict[str, Any]
 
 
 def store_server(
-    folder: Path, round_: int, server: Server, average: SharedState, facts: Mapping[str, Any]
+    folder: Path, round_: int, server: Server, ema: SharedState, facts: Mapping[str, Any]
 ) -> None:
     """Put the server's state on disk under a round."""
-    optimiser = {} if server.optimiser is None else server.optimiser.state()
+    optimizer = {} if server.optimizer is None else server.optimizer.state()
     held: dict[str, Mapping[str, Tensor]] = dict(
-        zip(_PARTS, (server.shared, server.extra, optimiser, server.memory, average), strict=True)
+        zip(_PARTS, (server.shared, server.extra, optimizer, server.memory, ema), strict=True)
     )
     tensors = {f"{part}/{name}": each for part in held for name, each in held[part].items()}
     write_state(folder, round_, tensors, facts)
 
 
-def restore_server(folder: Path, round_: int, like: Server, *, has_average: bool) -> Stored:
+def restore_server(folder: Path, round_: int, like: Server, *, has_ema: bool) -> Stored:
     """Return the server as it was stored, on the device of `like`, and what stood beside it.
 
     Args:
         folder: Where servers are stored.
         round_: The round.
         like: The server that the run would begin with.
-        has_average: Whether the run averages the shared weights.
+        has_ema: Whether the run averages the shared weights.
 
     Raises:
-        FednerError: If it is another model's or another algorithm's than `like`, or has an average
+        FednerError: If it is another model's or another algorithm's than `like`, or has an EMA
             where the run has none, or none where it has.
     """
     tensors, facts = read_state(folder, round_)
@@ -62,18 +62,18 @@ def restore_server(folder: Path, round_: int, like: Server, *, has_average: bool
         # The count of steps is read by Python: it has no business on a GPU.
         parts[part][name] = tensor if name == "steps" else tensor.to(device)
     _check(folder, round_, like, parts)
-    if has_average != bool(parts["average"]):
+    if has_ema != bool(parts["ema"]):
         raise FednerError(
             f"{folder}: the stored server of round {round_} was "
-            f"{'not averaged' if has_average else 'averaged'}",
-            "Resume with the average that the run began with.",
+            f"{'not averaged' if has_ema else 'averaged'}",
+            "Resume with the ema_decay that the run began with.",
         )
-    optimiser = None
-    if like.optimiser is not None:
-        optimiser = Optimiser.restored(like.optimiser.settings, parts["optimiser"])
+    optimizer = None
+    if like.optimizer is not None:
+        optimizer = Optimizer.restored(like.optimizer.settings, parts["optimizer"])
     shared, extra = SharedState(parts["shared"]), SharedState(parts["extra"])
-    server = Server(shared, extra, optimiser, parts["memory"])
-    return Stored(server, SharedState(parts["average"]), facts)
+    server = Server(shared, extra, optimizer, parts["memory"])
+    return Stored(server, SharedState(parts["ema"]), facts)
 
 
 def _check(
@@ -83,10 +83,10 @@ def _check(
     if expected != {name: tuple(tensor.shape) for name, tensor in parts["shared"].items()}:
         raise FednerError(
             f"{folder}: the stored shared weights of round {round_} are not those of this model",
-            "Resume with the recipe, the embeddings and the cut that the run began with.",
+            "Resume with the recipe, the embeddings and the partition that the run began with.",
         )
     is_alike = (
-        (like.optimiser is None) == (not parts["optimiser"])
+        (like.optimizer is None) == (not parts["optimizer"])
         and set(like.memory) == set(parts["memory"])
         and set(like.extra) == set(parts["extra"])
     )

@@ -13,7 +13,7 @@ from fedner.errors import FednerError
 from fedner.tensors import SharedState, State
 
 # From nothing to everything, as in Fig. 4 of Ge et al. 2020. Each names what is shared.
-CUTS: dict[str, tuple[str, ...]] = {
+PRESETS: dict[str, tuple[str, ...]] = {
     "nothing": (),
     "words": ("embeddings.words",),
     "embeddings": ("embeddings",),
@@ -27,8 +27,8 @@ TAG_MODULES = ("emissions", "decoder")
 
 
 def shares_tags(shared: str | Sequence[str]) -> bool:
-    """Whether a cut, by name or by modules, shares what belongs to single tags."""
-    prefixes = CUTS.get(shared, ()) if isinstance(shared, str) else shared
+    """Whether a partition, by preset or by modules, shares what belongs to single tags."""
+    prefixes = PRESETS.get(shared, ()) if isinstance(shared, str) else shared
     return any(prefix.partition(".")[0] in TAG_MODULES for prefix in prefixes)
 
 
@@ -40,7 +40,7 @@ class Partition:
 
     Attributes:
         shared: What travels, sorted.
-        private: What never leaves its platform, sorted.
+        private: What is never transmitted, sorted.
     """
 
     shared: tuple[str, ...]
@@ -65,7 +65,7 @@ def partition(names: Iterable[str], shared: str | Sequence[str]) -> Partition:
 
     Args:
         names: Every trainable parameter of the model.
-        shared: A key of `CUTS`, of which modules that the model lacks or holds frozen are left
+        shared: A key of `PRESETS`, of which modules that the model lacks or holds frozen are left
             out; or dotted prefixes of one's own, each of which must match.
 
     Raises:
@@ -91,9 +91,9 @@ def partition(names: Iterable[str], shared: str | Sequence[str]) -> Partition:
 
 
 def _cut(name: str) -> tuple[str, ...]:
-    if name not in CUTS:
+    if name not in PRESETS:
         raise FednerError(
             f"no cut {name!r} between shared and private",
-            f"Choose one of {', '.join(CUTS)}, or list the modules to share.",
+            f"Choose one of {', '.join(PRESETS)}, or list the modules to share.",
         )
-    return CUTS[name]
+    return PRESETS[name]

@@ -55,7 +55,7 @@ def svg_curve(plan: PrivacyPlan) -> str:
     finite = [value for point in plan.curve for value in (point.rdp, point.pld)]
     top = _nice_above(max((value for value in finite if math.isfinite(value)), default=1.0))
     title = (
-        f"ε by epoch: noise {plan.noise:g}, batch {plan.batch:,}, "
+        f"ε by epoch: noise {plan.noise_multiplier:g}, batch {plan.batch_size:,}, "
         f"{plan.examples_per_platform:,} examples, δ = {plan.delta:g}"
     )
     opening = (

@@ -43,7 +43,7 @@ class GaussianRelease:
         sampling_probability: How likely each unit took part in each step, independently of the
             others; 1 is the full batch.
         unit: Whose presence is protected.
-        clip: The bound on a unit's contribution.
+        max_norm: The bound on a unit's contribution.
         public_units: The declared number of units n_i; a public fact, which may be rounded.
         steps: How many such steps were executed.
         adjacency: Which data sets count as neighbours. `replace_one` is for strict local
@@ -58,7 +58,7 @@ class GaussianRelease:
     noise_multiplier: float
     sampling_probability: float
     unit: Unit
-    clip: float
+    max_norm: float
     public_units: int
     steps: int = 1
     adjacency: Adjacency = "add_or_remove_one"
@@ -76,13 +76,13 @@ class GaussianRelease:
             )
 
     def _rules(self) -> list[tuple[bool, str]]:
-        number, probability, clip = self.noise_multiplier, self.sampling_probability, self.clip
+        number, probability, bound = self.noise_multiplier, self.sampling_probability, self.max_norm
         whole = self.sampling_probability == 1
         most = self.max_sentences
         return [
             (math.isfinite(number) and number >= 0, f"noise multiplier {number}, expected >= 0"),
             (0 < probability <= 1, f"sampling probability {probability}, expected in (0, 1]"),
-            (math.isfinite(clip) and clip > 0, f"clip {clip}, expected > 0"),
+            (math.isfinite(bound) and bound > 0, f"max_norm {bound}, expected > 0"),
             (self.public_units >= 1, f"public size {self.public_units}, expected >= 1"),
             (self.steps >= 1, f"{self.steps} steps, expected >= 1"),
             (self.unit in get_args(Unit), f"unit {self.unit!r:.40}, expected {get_args(Unit)}"),
@@ -163,7 +163,7 @@ def from_json(record: Mapping[str, Any]) -> Event:
 _TYPES: dict[str, tuple[type, ...]] = {
     "noise_multiplier": (float, int),
     "sampling_probability": (float, int),
-    "clip": (float, int),
+    "max_norm": (float, int),
     "public_units": (int,),
     "steps": (int,),
     "unit": (str,),

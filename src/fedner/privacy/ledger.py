@@ -54,7 +54,7 @@ from fedner.privacy.ledger_files import (
     append_durably,
     default_witness,
     locked,
-    make_private,
+    make_dp,
     note_failure,
     read_checked,
     recover,
@@ -70,9 +70,9 @@ class Release:
     """A recorded release: what leaves, what stays, and the mark that travels with it.
 
     Attributes:
-        payload: The bytes that leave.
+        payload: The bytes that are transmitted.
         kept: What the platform itself needs to take the same step again (the noised private part);
-            never leaves.
+            is never transmitted.
         mark: Where the ledger stands now. It travels beside the payload, not in it: of a release
             that is sent again the bytes are the old ones, the mark is the new one.
         is_resent: Whether it was recorded earlier and cost nothing now.
@@ -129,8 +129,8 @@ class Ledger:
         witness = default_witness(folder) if witness is None else witness
         if budget is None and not ((folder / LINES).exists() or witness.exists()):
             raise not_opened(folder)
-        make_private(folder)
-        make_private(folder / _PAYLOADS)
+        make_dp(folder)
+        make_dp(folder / _PAYLOADS)
         lock = locked(folder)
         try:
             chain = recover(folder, witness, _now(), is_simulation=is_simulation)
@@ -425,7 +425,7 @@ class Ledger:
         return data
 
     def _discard_orphans(self) -> None:
-        """Delete payloads without an entry: their `answer` never returned, so they never left."""
+        """Delete payloads without an entry: their `answer` never returned: they were not sent."""
         known = {digest for entry in self._chain.releases for digest in entry.digests}
         for file in (self._folder / _PAYLOADS).iterdir():
             if file.name not in known:

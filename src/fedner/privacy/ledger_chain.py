@@ -78,11 +78,11 @@ class ChargeLine:
 
 @dataclass(frozen=True, slots=True)
 class AnswerLine:
-    """What a charge was spent on: the digests of what leaves and of what stays.
+    """What a charge was spent on: the digests of what is transmitted and of what is kept.
 
     Attributes:
         charge: The counter of the charge's line.
-        payload_sha256: The digest of the bytes that leave.
+        payload_sha256: The digest of the bytes that are transmitted.
         payload_bytes: Their number.
         kept_sha256: The digest of what the platform keeps beside them.
         kept_bytes: Their number.

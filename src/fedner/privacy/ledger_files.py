@@ -25,7 +25,7 @@ def default_witness(folder: Path) -> Path:
     return resolved.with_name(f"{resolved.name}.witness")
 
 
-def make_private(folder: Path) -> None:
+def make_dp(folder: Path) -> None:
     """Make a folder that only its owner may enter."""
     try:
         folder.mkdir(mode=_OWNER_FOLDER, parents=True, exist_ok=True)
@@ -86,7 +86,7 @@ def note_failure(folder: Path, text: str) -> None:
 
 
 def recover(folder: Path, witness: Path, now: str, *, is_simulation: bool) -> Chain:
-    """Return the checked ledger of a folder, mended where a crash left it; or begin a new one.
+    """Return the checked ledger of a folder, fixed where a crash left it; or begin a new one.
 
     Raises:
         FednerError: If what is found cannot come from a crash alone.

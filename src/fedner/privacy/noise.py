@@ -6,7 +6,7 @@ contributions, each of Euclidean norm at most C (one per unit), the release is
     sum + N(0, (multiplier * C)^2) on every coordinate.
 
 `Clipped` carries the bound C from the clipping to the noise, and `Noised` carries the noise to
-whoever may see it: the private optimiser and the wire take nothing else.
+whoever may see it: the private optimizer and the wire take nothing else.
 
 Floating point. Mironov (2012) reads the protected value off the low bits of a noised double, since
 a float generator reaches only some of the doubles and those differ from input to input. Here the

@@ -40,16 +40,17 @@ class PrivacyPlan:
     """What a run would spend on each platform.
 
     Attributes:
-        noise: The noise multiplier.
+        noise_multiplier: Standard deviation of the noise over the clipping bound.
         rdp: Epsilon by Rényi accounting.
         pld: Epsilon by privacy-loss distributions.
         delta: The delta of both.
-        rdp_noise: Where a target was given, the noise that reaches it by Rényi accounting.
-        target_epsilon: The target, if one was given; `noise` reaches it by `pld`.
+        rdp_noise_multiplier: Where a target was given, the noise that reaches it by Rényi
+            accounting.
+        target_epsilon: The target, if one was given; `noise_multiplier` reaches it by `pld`.
         examples: Examples (units) in all.
         platforms: How many platforms share them.
         examples_per_platform: What the smallest platform has.
-        batch: The expected batch of a platform.
+        batch_size: The expected batch of a platform.
         epochs: Passes over the data.
         sampling_probability: Batch over examples of a platform.
         steps: Noised steps of a platform.
@@ -57,16 +58,16 @@ class PrivacyPlan:
         warnings: What should be thought about before the run.
     """
 
-    noise: float
+    noise_multiplier: float
     rdp: float
     pld: float
     delta: float
-    rdp_noise: float | None
+    rdp_noise_multiplier: float | None
     target_epsilon: float | None
     examples: int
     platforms: int
     examples_per_platform: int
-    batch: int
+    batch_size: int
     epochs: int
     sampling_probability: float
     steps: int
@@ -81,28 +82,28 @@ class PrivacyPlan:
 def plan(
     *,
     examples: int,
-    batch: int,
+    batch_size: int,
     epochs: int,
     delta: float,
-    noise: float | None = None,
+    noise_multiplier: float | None = None,
     target_epsilon: float | None = None,
     platforms: int = 1,
     with_curve: bool = True,
 ) -> PrivacyPlan:
     """Return what a run would spend, or what noise it needs.
 
-    Exactly one of `noise` and `target_epsilon` is given.
+    Exactly one of `noise_multiplier` and `target_epsilon` is given.
 
     Raises:
         FednerError: If a number makes no sense, naming each one that does not, or if delta is
             more than one over the units of a platform.
     """
     require_delta(delta)
-    _require(examples, batch, epochs, platforms, noise, target_epsilon)
+    _require(examples, batch_size, epochs, platforms, noise_multiplier, target_epsilon)
     share = examples // platforms
     warning = _checked_delta(delta, share)
-    probability = min(1.0, batch / share)
-    steps_per_epoch = math.ceil(share / batch)
+    probability = min(1.0, batch_size / share)
+    steps_per_epoch = math.ceil(share / batch_size)
     steps = steps_per_epoch * epochs
 
     def needed(accountant: AccountantName, target: float) -> float:
@@ -114,7 +115,7 @@ def plan(
             accountant=accountant,
         )
 
-    multiplier = needed("pld", target_epsilon) if target_epsilon is not None else noise
+    multiplier = needed("pld", target_epsilon) if target_epsilon is not None else noise_multiplier
     if multiplier is None:
         raise FednerError(
             "Neither a noise multiplier nor a target epsilon was given.", "Give one of the two."
@@ -123,16 +124,16 @@ def plan(
     end = CurvePoint(epochs, rdp_epsilon(total, delta), pld_epsilon(total, delta))
     curve = _curve(multiplier, probability, steps_per_epoch, end, delta) if with_curve else (end,)
     return PrivacyPlan(
-        noise=multiplier,
+        noise_multiplier=multiplier,
         rdp=end.rdp,
         pld=end.pld,
         delta=delta,
-        rdp_noise=None if target_epsilon is None else needed("rdp", target_epsilon),
+        rdp_noise_multiplier=None if target_epsilon is None else needed("rdp", target_epsilon),
         target_epsilon=target_epsilon,
         examples=examples,
         platforms=platforms,
         examples_per_platform=share,
-        batch=batch,
+        batch_size=batch_size,
         epochs=epochs,
         sampling_probability=probability,
         steps=steps,
@@ -178,26 +179,26 @@ def _stride_pld(noise: float, probability: float, count: int, interval: float) -
 
 def _require(
     examples: int,
-    batch: int,
+    batch_size: int,
     epochs: int,
     platforms: int,
-    noise: float | None,
+    noise_multiplier: float | None,
     target_epsilon: float | None,
 ) -> None:
     problems = [
         f"{name} is {value}, expected at least {least}"
         for name, value, least in (
             ("examples", examples, max(1, platforms)),
-            ("batch", batch, 1),
+            ("batch_size", batch_size, 1),
             ("epochs", epochs, 1),
             ("platforms", platforms, 1),
         )
         if value < least
     ]
-    if (noise is None) == (target_epsilon is None):
-        problems.append("exactly one of noise and epsilon is needed")
-    if noise is not None and not (math.isfinite(noise) and noise >= 0):
-        problems.append(f"noise is {noise}, expected a number from 0 up")
+    if (noise_multiplier is None) == (target_epsilon is None):
+        problems.append("exactly one of noise_multiplier and epsilon is needed")
+    if noise_multiplier is not None and not 0 <= noise_multiplier < math.inf:
+        problems.append(f"noise_multiplier is {noise_multiplier}, expected a number from 0 up")
     if problems:
         raise FednerError(
             "The privacy plan makes no sense: " + "; ".join(problems) + ".",

@@ -46,7 +46,7 @@ class Draw:
     Attributes:
         sentences: Positions of the sentences in the training data.
         units_B: The unit of each of them, numbered 0, 1, 2, ... within this draw.
-        num_units: How many units were drawn. Private: it never leaves the platform.
+        num_units: How many units were drawn. It is never disclosed.
     """
 
     sentences: tuple[int, ...]

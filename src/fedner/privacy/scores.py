@@ -1,4 +1,4 @@
-r"""Scores that may leave a platform: counts of bounded contributions, noised, and charged.
+r"""Scores that a platform may disclose: counts of bounded contributions, noised, and charged.
 
 Each unit u of the platform's test part gives c_u = (right, wrongly predicted, missed) entities over
 all its sentences, scaled down to norm C. Released is
@@ -139,7 +139,7 @@ def noised_scores(
         )
     of_units = [sum((counts[at] for at in members), Counts()) for members in units.members]
     # The counts of nobody are there too: a sum needs a part, and 0 tells nothing.
-    parts = [clip(_state(each), event.clip) for each in (Counts(), *of_units)]
+    parts = [clip(_state(each), event.max_norm) for each in (Counts(), *of_units)]
     noised = gaussian(sum_of_disjoint(parts), event.noise_multiplier, source)
     tp, fp, fn = noised.value["counts"].tolist()
     return NoisedScores(tp, fp, fn, noised.standard_deviation, event)

@@ -17,8 +17,8 @@ from fedner.runs.assembly import (
     assemble,
     encoded,
     evaluation_part,
+    local_optimizer,
     new_tagger,
-    private_optimiser,
     shares_tags,
 )
 from fedner.runs.folder import FACTS, MODEL_CARD, PRIVACY, RunFolder
@@ -40,7 +40,7 @@ class Adapted:
         outcome: Its scores on its own test part.
         epochs: How many epochs it trained.
         trained: How many numbers it trained.
-        kept: How many shared numbers stayed as the federation left them.
+        kept: How many shared numbers are as the federation left them.
         left_out: What of its mentions the tagger never saw, in words; empty if nothing.
         zeros: Where strict F1 is 0.0, in a sentence; empty if nowhere.
         warnings: What its owner should know.
@@ -67,7 +67,7 @@ def adapt(
 ) -> Adapted:
     """Train a new platform's private part on the shared module of a finished run; keep the tagger.
 
-    Nothing leaves the platform: the run is read, never written.
+    Nothing is transmitted: the run is read, never written.
 
     Args:
         run: A finished run.
@@ -105,9 +105,9 @@ def adapt(
     )
     plan = TrainingSettings(
         epochs=epochs,
-        batch=min(settings.training.batch, max(1, len(rest) // 4)),
-        optimiser=private_optimiser(settings),
-        clip=settings.private.clip or None,
+        batch_size=min(settings.training.batch_size, max(1, len(rest) // 4)),
+        optimizer=local_optimizer(settings),
+        max_grad_norm=settings.local_optimizer.max_grad_norm or None,
         patience=patience,
     )
     state = train(tagger, rest, plan, settings.seed, held_out=held, after_epoch=after_epoch)
@@ -155,11 +155,12 @@ def _described(run: RunFolder, federation: Federation, name: str, adapted: Adapt
 def _joined(run: RunFolder, platform: PlatformSettings) -> Federation:
     """Return the run's federation as the new platform sees it: its own data and nobody else's."""
     settings = run.settings()
-    alone = settings.model_copy(update={"platforms": (platform,)})
-    # Nothing leaves the new platform, so it needs no ledger whose key would split its data.
+    single = settings.model_copy(update={"platforms": (platform,)})
+    # Nothing of the new platform is transmitted, so it needs no ledger whose key would split its
+    # data.
     apart = settings.privacy.model_copy(update={"enabled": False})
-    federation = assemble(alone.model_copy(update={"privacy": apart}), wording=IN_OPTIONS)
-    federation = replace(federation, settings=alone)
+    federation = assemble(single.model_copy(update={"privacy": apart}), wording=IN_OPTIONS)
+    federation = replace(federation, settings=single)
     if not shares_tags(settings):
         return federation
     held = run.read(FACTS)["platforms"].values()

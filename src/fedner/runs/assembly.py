@@ -12,11 +12,11 @@ from fedner.errors import FednerError
 from fedner.federated.algorithms import FednerSettings, LocalTraining
 from fedner.federated.annotation import marginalised_losses
 from fedner.federated.checkpoints import owner_folder
+from fedner.federated.dp_steps import DPSteps
 from fedner.federated.learner import Losses, TaggerLearner, gold_losses
 from fedner.federated.orders import PublicPlan
 from fedner.federated.platform import LocalSettings, Platform
 from fedner.federated.platform import platform as new_platform
-from fedner.federated.private_steps import PrivateSteps
 from fedner.federated.sampling import slice_indices
 from fedner.federated.sizes import rounds_per_epoch
 from fedner.models.device import require_device
@@ -33,7 +33,7 @@ from fedner.models.partition import Partition, partition
 from fedner.models.partition import shares_tags as cut_shares_tags
 from fedner.models.tagger import Tagger
 from fedner.models.zoo import Recipe, build_tagger, recipe_named
-from fedner.optimisers import OptimiserSettings
+from fedner.optimizers import OptimizerSettings
 from fedner.runs.annotated_types import IN_FILE, Wording
 from fedner.runs.checks import parameters_of
 from fedner.runs.embedding_checks import SOURCE as EMBEDDINGS
@@ -98,7 +98,7 @@ class Federation:
 
 
 def assemble(settings: Settings, say: Say | None = None, wording: Wording = IN_FILE) -> Federation:
-    """Read all data, open the embeddings, compute context features, cut the model.
+    """Read all data, open the embeddings, compute context features, partition the model.
 
     Args:
         settings: Checked settings (`checks.read_settings`).
@@ -106,7 +106,7 @@ def assemble(settings: Settings, say: Say | None = None, wording: Wording = IN_F
         wording: How the user spells the settings: in a file, or as options of a command.
 
     Raises:
-        FednerError: Data, embeddings or the cut do not fit together.
+        FednerError: Data, embeddings or the partition do not fit together.
     """
     tell = say or (lambda _: None)
     # Embeddings first: a wrong path is found before anybody waits for data.
@@ -180,7 +180,7 @@ def new_tagger(federation: Federation, name: str, space: TagSpace | None = None)
     Args:
         federation: What it is built from.
         name: The platform.
-        space: Other tags than the platform's own, as for pooled data.
+        space: Other tags than the platform's own, as for centralized data.
     """
     settings = federation.settings
     words = WordEmbedding(federation.source, trainable=settings.embeddings.trained)
@@ -235,15 +235,15 @@ def evaluation_part(
     return Evaluation(select(corpus, data.test), data.test_sentences, tags)
 
 
-def private_optimiser(settings: Settings) -> OptimiserSettings:
-    """Return how private weights are stepped, at their first rate; the controls train so too."""
-    held = settings.private
+def local_optimizer(settings: Settings) -> OptimizerSettings:
+    """Return how private weights are stepped, at first, and the weights of baselines."""
+    held = settings.local_optimizer
     factors: tuple[tuple[str, float], ...] = ()
-    if held.encoder_rate is not None:
-        factors = (("embeddings.context", held.encoder_rate / held.rate),)
-    return OptimiserSettings(
-        held.optimiser,
-        held.rate,
+    if held.encoder_learning_rate is not None:
+        factors = (("embeddings.context", held.encoder_learning_rate / held.learning_rate),)
+    return OptimizerSettings(
+        held.name,
+        held.learning_rate,
         momentum=held.momentum,
         weight_decay=held.weight_decay,
         factors=factors,
@@ -253,7 +253,7 @@ def private_optimiser(settings: Settings) -> OptimiserSettings:
 def build_platform(
     federation: Federation,
     name: str,
-    privacy: PrivateSteps | None = None,
+    privacy: DPSteps | None = None,
     *,
     plan: PublicPlan | None = None,
 ) -> Platform:
@@ -262,7 +262,8 @@ def build_platform(
     Args:
         federation: What it is built from.
         name: The platform.
-        privacy: Its private steps (`runs.privacy`); None without differential privacy.
+        privacy: Its steps under differential privacy (`runs.privacy`); None without differential
+            privacy.
         plan: The public plan of the run, which the platform holds orders against.
     """
     settings = federation.settings
@@ -284,16 +285,18 @@ def build_platform(
         by = settings.platform(name).split.by
         share = settings.training.slice
         pools = slice_indices(data.train_sentences, share, settings.seed, by=by)
-    optimiser = private_optimiser(settings)
-    if settings.private.schedule == "linear":
+    optimizer = local_optimizer(settings)
+    if settings.local_optimizer.schedule == "linear":
         steps = num_rounds(federation) * local_steps(federation, name)
-        warmup = settings.private.warmup
-        optimiser = replace(optimiser, schedule="linear", decay_steps=steps, warmup=warmup)
+        warmup_ratio = settings.local_optimizer.warmup_ratio
+        optimizer = replace(
+            optimizer, schedule="linear", decay_steps=steps, warmup_ratio=warmup_ratio
+        )
     local = LocalSettings(
-        optimiser,
-        settings.private.clip or None,
+        optimizer,
+        settings.local_optimizer.max_grad_norm or None,
         rounds_per_slice=settings.training.rounds_per_slice,
-        average=settings.training.average,
+        ema_decay=settings.training.ema_decay,
         names_types=settings.platform(name).declares_types,
     )
     return new_platform(
@@ -310,7 +313,7 @@ def local_steps(federation: Federation, name: str) -> int:
     local = getattr(parameters, "local", None)
     if not isinstance(local, LocalTraining):
         return 1
-    per_epoch = -(-federation.public_sizes[name] // federation.settings.training.batch)
+    per_epoch = -(-federation.public_sizes[name] // federation.settings.training.batch_size)
     return local.epochs * per_epoch if local.steps is None else local.steps
 
 
@@ -318,7 +321,7 @@ def rounds_in_epoch(federation: Federation) -> float:
     """Return how many rounds show every platform's sentences about once; may be below 1."""
     settings, sizes = federation.settings, federation.public_sizes
     parameters = parameters_of(settings)
-    batch, sample = settings.training.batch, settings.participation.sample
+    batch, sample = settings.training.batch_size, settings.participation.sample
     if isinstance(parameters, FednerSettings):
         steps = -(-sum(sizes.values()) // batch)
         if parameters.batching == "each":

@@ -20,7 +20,7 @@ from fedner.federated.algorithms import (
     FednerSettings,
     algorithm_named,
 )
-from fedner.models.partition import CUTS, shares_tags
+from fedner.models.partition import PRESETS, shares_tags
 from fedner.models.zoo import RECIPES, Recipe, recipe_named
 from fedner.runs.embedding_checks import nearest_path, path_problems
 from fedner.runs.privacy_checks import privacy_problems
@@ -70,8 +70,8 @@ def checked(tables: dict[str, Any], folder: Path, source: str = "settings") -> S
     if understood is not None:
         problems += escape_problems(understood)
         understood = _with_own_partition(resolved(understood, folder))
-        told = {problem.key for problem in problems}
-        problems += [each for each in cross_problems(understood) if each.key not in told]
+        reported = {problem.key for problem in problems}
+        problems += [each for each in cross_problems(understood) if each.key not in reported]
     if understood is None or problems:
         raise SettingsError(source, problems)
     return understood
@@ -117,10 +117,10 @@ def algorithm_of(settings: Settings, rounds: int | None = None) -> Algorithm:
     parameters = parameters_of(settings)
     if rounds is None or not isinstance(parameters, FednerSettings):
         return made
-    server = parameters.server
+    server = parameters.server_optimizer
     if server.schedule == "constant" or server.decay_steps is not None:
         return made
-    ending = replace(parameters, server=replace(server, decay_steps=rounds))
+    ending = replace(parameters, server_optimizer=replace(server, decay_steps=rounds))
     return algorithm_named(settings.algorithm.name, ending)
 
 
@@ -168,7 +168,7 @@ def _model_problems(settings: Settings) -> Iterator[SettingProblem]:
             "embeddings.context",
             repr(embeddings.context),
             f"{'context weights' if wants else repr(NO_CONTEXT)} for recipe {model.recipe}",
-            _context_remedy(recipe_named(model.recipe)),
+            _context_hint(recipe_named(model.recipe)),
         )
     else:
         yield from _encoder_problems(settings, recipe_named(model.recipe))
@@ -177,7 +177,7 @@ def _model_problems(settings: Settings) -> Iterator[SettingProblem]:
     yield from path_problems(settings)
 
 
-def _context_remedy(recipe: Recipe) -> str:
+def _context_hint(recipe: Recipe) -> str:
     if recipe.trains_encoder:
         return "Name the folder of a Hugging Face encoder."
     if recipe.context:
@@ -187,14 +187,14 @@ def _context_remedy(recipe: Recipe) -> str:
 
 def _encoder_problems(settings: Settings, recipe: Recipe) -> Iterator[SettingProblem]:
     """Yield what does not fit a recipe that trains its encoder, or one that does not."""
-    model, embeddings, private = settings.model, settings.embeddings, settings.private
+    model, embeddings, stepped = settings.model, settings.embeddings, settings.local_optimizer
     if not recipe.trains_encoder:
-        remedy = "Only the recipe transformer trains its encoder."
+        hint = "Only the recipe transformer trains its encoder."
         if model.adapter is not None:
-            yield SettingProblem("model.adapter", "a table", f"none for {recipe.name}", remedy)
-        if private.encoder_rate is not None:
-            found, expected = f"{private.encoder_rate:g}", f"no such key for {recipe.name}"
-            yield SettingProblem("private.encoder_rate", found, expected, remedy)
+            yield SettingProblem("model.adapter", "a table", f"none for {recipe.name}", hint)
+        if stepped.encoder_learning_rate is not None:
+            found, expected = f"{stepped.encoder_learning_rate:g}", f"no such key for {recipe.name}"
+            yield SettingProblem("local_optimizer.encoder_learning_rate", found, expected, hint)
         return
     if not recipe.words and (embeddings.words != HASHED or embeddings.trained):
         key = "words" if embeddings.words != HASHED else "trained"
@@ -213,7 +213,10 @@ def _encoder_problems(settings: Settings, recipe: Recipe) -> Iterator[SettingPro
 def _partition_problems(settings: Settings) -> Iterator[SettingProblem]:
     shared = settings.partition.shared
     if isinstance(shared, str):
-        known = [RECIPES_OWN, *CUTS]  # where the recipe itself is wrong, its own cut is open
+        known = [
+            RECIPES_OWN,
+            *PRESETS,
+        ]  # where the recipe itself is wrong, its own partition is open
         if shared not in known:
             expected = f"one of {', '.join(known)}, or a list of modules"
             yield SettingProblem("partition.shared", repr(shared), expected, nearest(shared, known))
@@ -235,21 +238,21 @@ def _type_problems(settings: Settings) -> Iterator[SettingProblem]:
             yield SettingProblem(
                 f"platforms[{number}].labels", "nothing", "the types that it annotates",
                 "What belongs to single tags is shared, so all platforms know each other's types: "
-                "only declared ones may be told.",
+                "only declared ones may be disclosed.",
             )  # fmt: skip
 
 
 def _finish_problems(settings: Settings) -> Iterator[SettingProblem]:
-    found = str(settings.training.finish_epochs)
-    if settings.training.finish_epochs and settings.privacy.enabled:
+    found = str(settings.training.finetune_epochs)
+    if settings.training.finetune_epochs and settings.privacy.enabled:
         yield SettingProblem(
-            "training.finish_epochs", found, "0 under differential privacy",
-            "The last stretch sees the texts in the clear: its taggers would not be private.",
+            "training.finetune_epochs", found, "0 under differential privacy",
+            "Local fine-tuning sees the texts in the clear: its taggers would not be protected.",
         )  # fmt: skip
-    if settings.training.finish_epochs and settings.partition.unannotated == "marginal":
+    if settings.training.finetune_epochs and settings.partition.unannotated == "marginal":
         yield SettingProblem(
-            "training.finish_epochs", found, "0 where unannotated types are marginalised",
-            "The last stretch counts them as O, which would undo what was learnt of them.",
+            "training.finetune_epochs", found, "0 where unannotated types are marginalised",
+            "Local fine-tuning counts them as O, which would undo what was learnt of them.",
         )  # fmt: skip
 
 
@@ -265,10 +268,10 @@ def _algorithm_problems(settings: Settings) -> Iterator[SettingProblem]:
         expected = f"at most the {drawn} platforms that are asked"
         yield SettingProblem("participation.quorum", str(asked.quorum), expected)
     is_joint = algorithm is not None and algorithm.batching == "joint"
-    if is_joint and settings.training.batch < min(drawn, number):
+    if is_joint and settings.training.batch_size < min(drawn, number):
         yield SettingProblem(
-            "training.batch",
-            str(settings.training.batch),
+            "training.batch_size",
+            str(settings.training.batch_size),
             f"at least 1 sentence for each of {min(drawn, number)} platforms",
             "Take a larger batch, or draw fewer platforms with participation.sample.",
         )
@@ -310,8 +313,8 @@ def _data_problems(platform: PlatformSettings, key: str) -> Iterator[SettingProb
     for name, path in (("data", platform.data), ("split.test_data", test)):
         is_path = path is not None and (name != "data" or synthetic is None)
         if is_path and not input_exists(Path(path or "")):
-            remedy = nearest_path(Path(path or ""))
-            yield SettingProblem(f"{key}.{name}", str(path), "a file or folder", remedy)
+            hint = nearest_path(Path(path or ""))
+            yield SettingProblem(f"{key}.{name}", str(path), "a file or folder", hint)
     known = [AUTO, *READERS]
     if platform.format not in known:
         yield SettingProblem(
@@ -333,5 +336,5 @@ def _label_problems(platform: PlatformSettings, key: str) -> Iterator[SettingPro
     for old, new in platform.label_map.items():
         if new and new not in platform.labels:
             expected = f"one of the labels ({', '.join(platform.labels)}), or an empty string"
-            remedy = nearest(new, platform.labels)
-            yield SettingProblem(f"{key}.label_map.{old}", repr(new), expected, remedy)
+            hint = nearest(new, platform.labels)
+            yield SettingProblem(f"{key}.label_map.{old}", repr(new), expected, hint)

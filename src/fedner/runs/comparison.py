@@ -16,8 +16,8 @@ def compare(
 
     Args:
         first: A finished run.
-        second: Another; its gain over the first is told.
-        method: "federated", "alone" or "pooled".
+        second: Another; its gain over the first is reported.
+        method: "federated", "local-only" or "centralized".
         seed: Of the resampling.
 
     Raises:

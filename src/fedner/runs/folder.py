@@ -17,7 +17,7 @@ from fedner.settings import Settings, dotted, nearest, parse
 SETTINGS = "settings.json"
 FACTS = "federation.json"
 SCORES = "scores.json"
-WHAT_LEFT = "what_left.json"
+DISCLOSURE = "disclosure.json"
 PRIVACY = "privacy.json"
 REPORT = "report.html"
 MODEL_CARD = "MODEL_CARD.md"
@@ -197,7 +197,7 @@ def tagger_folder(path: Path, platform: str | None, method: str = FEDERATED) -> 
     Args:
         path: A run folder, or the folder of a saved tagger.
         platform: The platform; needed for a run.
-        method: "federated", or a control that the run trained.
+        method: "federated", or a baseline that the run trained.
 
     Raises:
         FednerError: There is no such tagger.

@@ -1,7 +1,8 @@
 """What a deployed run asks of the platforms' ledgers, against what their owners granted.
 
-Everything is asked before data are touched or noise is drawn, and every problem is told at once,
-with both values and the owner's command. While the run goes on, each ledger counts by itself.
+Everything is asked before data are touched or noise is drawn, and every problem is reported
+together, with both values and the owner's command. While the run goes on, each ledger counts by
+itself.
 """
 
 from collections.abc import Iterable

@@ -15,7 +15,7 @@ Kind = Literal["false positive", "false negative", "wrong type", "wrong border"]
 class Mistake:
     """One mention that was not got right.
 
-    A gold mention that a found one touches is told once, with what was found: as a wrong type
+    A gold mention that a found one touches is reported once, with what was found: as a wrong type
     where only the type differs, else as a wrong border.
 
     Attributes:

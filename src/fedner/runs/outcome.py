@@ -25,8 +25,8 @@ from fedner.scoring import (
     strict_by_sentence,
 )
 
-ALONE, POOLED = "alone", "pooled"
-METHODS = (ALONE, FEDERATED, POOLED)
+LOCAL_ONLY, CENTRALIZED = "local-only", "centralized"
+METHODS = (LOCAL_ONLY, FEDERATED, CENTRALIZED)
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,16 +145,16 @@ def summary(
 
 
 def _gain(methods: Mapping[str, Outcome], seed: int) -> dict[str, Any] | None:
-    """Return what joining brought a platform: federated against alone, pair by pair."""
-    if ALONE not in methods or FEDERATED not in methods:
+    """Return what joining brought a platform: federated against local-only, pair by pair."""
+    if LOCAL_ONLY not in methods or FEDERATED not in methods:
         return None
-    alone, federated = methods[ALONE], methods[FEDERATED]
+    local, federated = methods[LOCAL_ONLY], methods[FEDERATED]
     tests: dict[str, PairedTest] = {
-        "strict": paired_test(alone.strict, federated.strict, seed=seed),
-        "relaxed": paired_test(alone.relaxed, federated.relaxed, seed=seed),
+        "strict": paired_test(local.strict, federated.strict, seed=seed),
+        "relaxed": paired_test(local.relaxed, federated.relaxed, seed=seed),
     }
     return {
-        "over": ALONE,
+        "over": LOCAL_ONLY,
         "verdict": verdict(tests["strict"]),
         **{name: asdict(test) for name, test in tests.items()},
     }

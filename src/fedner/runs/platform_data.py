@@ -56,7 +56,7 @@ class PlatformData:
         changes: What preparation changed.
         remarks: What reading said on the way.
         types: The mentions of every type, from the files to the tagger.
-        warnings: What its owner should know before training; it never leaves the platform.
+        warnings: What its owner should know before training; it is never disclosed.
         unknown_rows: Rows of a table of patients whose documents these data do not have, where a
             test file may have them.
     """
@@ -210,8 +210,8 @@ def load_platform(settings: PlatformSettings, seed: int, key: bytes | None = Non
         whole = _prepared(settings, corpus, "as given", {}, {})
     else:
         whole = _read(settings, Path(settings.data))
-    if settings.part is not None:
-        whole = _one_of_equal_parts(whole, settings.part, settings.split.by, seed)
+    if settings.shard is not None:
+        whole = _one_of_equal_shards(whole, settings.shard, settings.split.by, seed)
     return _with_leakage(_with_less(_parted(settings, whole, seed, key), settings.split, seed, key))
 
 
@@ -243,8 +243,8 @@ def _with_named_documents(data: PlatformData) -> PlatformData:
     return data
 
 
-def _one_of_equal_parts(whole: PlatformData, part: str, by: Unit, seed: int) -> PlatformData:
-    number, into = map(int, part.split("/"))
+def _one_of_equal_shards(whole: PlatformData, shard: str, by: Unit, seed: int) -> PlatformData:
+    number, into = map(int, shard.split("/"))
     numbered = [replace(each, index=index) for index, each in enumerate(whole.sentences)]
     own = divide(numbered, into=into, how="equal", seed=seed, by=by)[number - 1]
     kept = sorted(sentence.index for sentence in own)

@@ -8,15 +8,15 @@ from pathlib import Path
 
 from fedner.errors import FednerError
 from fedner.federated.algorithms import FednerSettings, LocalTraining
-from fedner.federated.orders import PublicPlan
-from fedner.federated.platform import Platform
-from fedner.federated.private_steps import (
+from fedner.federated.dp_steps import (
+    DPSteps,
     PlatformPrivacy,
-    PrivateSteps,
     ScoreNoise,
     padding_rows,
     sliced_units,
 )
+from fedner.federated.orders import PublicPlan
+from fedner.federated.platform import Platform
 from fedner.federated.server_noise import ServerNoise
 from fedner.federated.sizes import batch_sizes
 from fedner.models.features import select
@@ -32,12 +32,12 @@ from fedner.runs.assembly import (
     Federation,
     build_platform,
     encoded,
+    local_optimizer,
     new_tagger,
     num_rounds,
-    private_optimiser,
 )
 from fedner.runs.checks import algorithm_of, parameters_of
-from fedner.runs.finishing import MOST_SENTENCES
+from fedner.runs.finetuning import MOST_SENTENCES
 from fedner.runs.folder import LEDGER_NAME, RunFolder
 from fedner.runs.platform_data import ledger_of
 from fedner.runs.privacy_checks import delta_problems
@@ -81,17 +81,19 @@ def protect(federation: Federation) -> Protection | None:
     if held.where == "central":
         # One noise is added to the sum of all: the platform that needs most decides.
         noises = dict.fromkeys(noises, max(noises.values()))
-    platforms = {name: replace(draft, noise=noises[name]) for name, draft in drafts.items()}
+    platforms = {
+        name: replace(draft, noise_multiplier=noises[name]) for name, draft in drafts.items()
+    }
     if held.where == "local":
         return Protection(platforms)
     first = platforms[federation.names[0]]
     server = ServerNoise(
-        held.clip,
-        first.noise,
+        held.max_grad_norm,
+        first.noise_multiplier,
         is_whole=held.unit == "platform",
         num_slices=first.num_slices,
         source=first.source,
-        still_rows=first.still_rows,
+        padding_rows=first.padding_rows,
     )
     return Protection(platforms, server)
 
@@ -125,8 +127,8 @@ def _unnoised(federation: Federation, name: str) -> PlatformPrivacy:
     if settings.training.slice is not None and held.unit != "platform":
         slices = int(min(1 / settings.training.slice * (1 + 1e-12), 1e12))
     return PlatformPrivacy(
-        clip=held.clip,
-        noise=0.0,
+        max_grad_norm=held.max_grad_norm,
+        noise_multiplier=0.0,
         public_units=federation.public_sizes[name],
         unit=held.unit,
         where=held.where,
@@ -135,8 +137,10 @@ def _unnoised(federation: Federation, name: str) -> PlatformPrivacy:
         max_sentences=held.max_sentences,
         num_slices=slices,
         source=source_of(settings),
-        still_rows=padding_rows(new_tagger(federation, name)),
-        scores=None if held.scores is None else ScoreNoise(held.scores.clip, held.scores.noise),
+        padding_rows=padding_rows(new_tagger(federation, name)),
+        scores=None
+        if held.scores is None
+        else ScoreNoise(held.scores.max_norm, held.scores.noise_multiplier),
     )
 
 
@@ -152,7 +156,7 @@ def _noise(federation: Federation, name: str, draft: PlatformPrivacy) -> float:
     """Return the noise of a platform: as given, or what its target takes over the whole run."""
     held = federation.settings.privacy
     if held.epsilon is None:
-        return held.noise or 0.0
+        return held.noise_multiplier or 0.0
     event = draft.event(_batch(federation, name), 1)
     multiplier = noise_for(
         held.epsilon,
@@ -175,7 +179,7 @@ def _score_steps(federation: Federation, draft: PlatformPrivacy) -> Steps:
 
 
 def _score_releases(federation: Federation) -> int:
-    """Return how often scores leave a platform over the whole run."""
+    """Return how often a platform discloses scores over the whole run."""
     held = federation.settings.privacy.scores
     return 0 if held is None else -(-num_rounds(federation) // held.every)
 
@@ -202,7 +206,7 @@ def planned_releases(
 def _batch(federation: Federation, name: str) -> int:
     """Return the largest batch that a platform may be asked for in a step."""
     settings, sizes = federation.settings, federation.public_sizes
-    total = settings.training.batch
+    total = settings.training.batch_size
     if algorithm_of(settings).batching == "each":
         return total
     drawn = settings.participation.sample
@@ -235,11 +239,11 @@ def steps_per_round(federation: Federation, privacy: PlatformPrivacy) -> int:
         raise FednerError(
             f"algorithm {federation.settings.algorithm.name!r} does not say how many steps a "
             "round has",
-            "Give privacy.noise instead of privacy.epsilon.",
+            "Give privacy.noise_multiplier instead of privacy.epsilon.",
         )
     if local.steps is not None:
         return local.steps
-    batch = federation.settings.training.batch
+    batch = federation.settings.training.batch_size
     return local.epochs * max(1, math.ceil(privacy.units_in_slice / batch))
 
 
@@ -313,12 +317,12 @@ def build_protected(
     tested = None
     if privacy.scores is not None and unit != "platform":
         tested = units_of(federation.data[name].test_sentences, unit)
-    steps = PrivateSteps(privacy, pools, ledger, tested=tested)
+    steps = DPSteps(privacy, pools, ledger, tested=tested)
     return build_platform(federation, name, steps, plan=plan)
 
 
 def train_frozen(federation: Federation, name: str, tagger: Tagger) -> None:
-    """Train the private part in the clear, after the last update left; it is never released."""
+    """Train the private part in the clear, after the last update; it is never transmitted."""
     settings = federation.settings
     held = [
         weight
@@ -329,9 +333,9 @@ def train_frozen(federation: Federation, name: str, tagger: Tagger) -> None:
     plan = TrainingSettings(
         epochs=settings.privacy.private_epochs,
         # Batches that bear noise are large; at home small ones take more steps.
-        batch=min(MOST_SENTENCES, settings.training.batch),
-        optimiser=private_optimiser(settings),
-        clip=settings.private.clip or None,
+        batch_size=min(MOST_SENTENCES, settings.training.batch_size),
+        optimizer=local_optimizer(settings),
+        max_grad_norm=settings.local_optimizer.max_grad_norm or None,
     )
     try:
         for weight in held:

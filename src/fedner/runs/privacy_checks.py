@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Iterator, Mapping
 
 from fedner.federated.algorithms import Algorithm, FednerSettings
-from fedner.federated.private_steps import WHY_NOT_CLEAR
+from fedner.federated.dp_steps import WHY_NOT_CLEAR
 from fedner.models.partition import shares_tags
 from fedner.models.zoo import RECIPES
 from fedner.privacy.budget import delta_problem, delta_warning
@@ -46,7 +46,7 @@ def _encoder_problems(settings: Settings) -> Iterator[SettingProblem]:
         yield SettingProblem(
             "model.recipe",
             f"{settings.model.recipe!r}, trained {how}, with privacy",
-            "a recipe that reads its encoder frozen, as PRIVATE-BI-LSTM-CRF or ELMoNER",
+            "a recipe that reads its encoder frozen, as DP-BI-LSTM-CRF or ELMoNER",
             "A pretrained encoder stays frozen under differential privacy: the noise on its many "
             "weights would destroy what it knows long before they learn anything.",
         )
@@ -73,9 +73,10 @@ def _part_problems(settings: Settings) -> Iterator[SettingProblem]:
             "partition.unannotated", "'marginal' with privacy", "outside",
             "Per-unit gradients are those of the gold tags.",
         )  # fmt: skip
-    if privacy.where == "central" and settings.participation.rule != "mean":
+    if privacy.where == "central" and settings.participation.aggregation != "mean":
         yield SettingProblem(
-            "participation.rule", f"{settings.participation.rule!r} with noise at the server",
+            "participation.aggregation",
+            f"{settings.participation.aggregation!r} with noise at the server",
             "mean", "The noise is on a sum.",
         )  # fmt: skip
 
@@ -89,7 +90,7 @@ def _score_problems(settings: Settings) -> Iterator[SettingProblem]:
         reason = (
             "The private part is trained in the clear, and scores would tell of it."
             if privacy.unit == "platform"
-            else "While updates leave, the private part knows nothing yet."
+            else "While updates are transmitted, the private part knows nothing yet."
         )
         yield SettingProblem("privacy.scores", f"scores with {found}", "no such table", reason)
     if privacy.where == "central":
@@ -101,23 +102,23 @@ def _score_problems(settings: Settings) -> Iterator[SettingProblem]:
     if every:
         yield SettingProblem(
             "training.evaluate_every", str(every), "0 or no such key",
-            "privacy.scores.every says when noised scores leave.",
+            "privacy.scores.every says when noised scores are disclosed.",
         )  # fmt: skip
 
 
 def _unit_problems(settings: Settings) -> Iterator[SettingProblem]:
-    """Yield parts of one corpus that would put a unit on several platforms."""
+    """Yield shards of one corpus that would put a unit on several platforms."""
     unit = settings.privacy.unit
     if unit == "platform":
         return
     for number, platform in enumerate(settings.platforms):
         by = platform.split.by
         is_torn = _FROM_FINE_TO_COARSE.index(by) < _FROM_FINE_TO_COARSE.index(unit)
-        if platform.part is not None and is_torn:
+        if platform.shard is not None and is_torn:
             yield SettingProblem(
-                f"platforms[{number}].split.by", f"{by!r} with part and privacy.unit {unit!r}",
+                f"platforms[{number}].split.by", f"{by!r} with shard and privacy.unit {unit!r}",
                 repr(unit),
-                f"Parts cut by {by} put a {unit} on several platforms, each of which clips it by "
+                f"Shards cut by {by} put a {unit} on several platforms, each of which clips it by "
                 "itself.",
             )  # fmt: skip
 
@@ -131,7 +132,7 @@ def _algorithm_problems(
         yield SettingProblem(
             "algorithm.name", "'scaffold' with privacy.unit 'platform'",
             "an algorithm that sends one update",
-            "Its control variates leave too, and the clip of the update does not cover them.",
+            "Its control variates are sent too; clipping the update does not cover them.",
         )  # fmt: skip
     if is_whole and algorithm.sends == "weights":
         yield SettingProblem(
@@ -210,16 +211,18 @@ def _deployment_problems(settings: Settings) -> Iterator[SettingProblem]:
             "privacy.budget", f"{privacy.budget:g}", "no such key in a deployed run",
             "The budget belongs to the platform: its owner grants it with `fedner privacy open`.",
         )  # fmt: skip
-    if privacy.noise == 0:
-        yield SettingProblem("privacy.noise", "0", "above 0", "Without noise nobody is protected.")
+    if privacy.noise_multiplier == 0:
+        yield SettingProblem(
+            "privacy.noise_multiplier", "0", "above 0", "Without noise nobody is protected."
+        )
     if training.evaluate_every and privacy.scores is None:
         yield SettingProblem(
             "training.evaluate_every", str(training.evaluate_every), "0 or no such key",
-            "Scores by round would leave the platforms without noise.",
+            "Scores by round would be disclosed without noise.",
         )  # fmt: skip
-    if training.controls:
+    if training.baselines:
         yield SettingProblem(
-            "training.controls", str(list(training.controls)), "no controls",
+            "training.baselines", str(list(training.baselines)), "no baselines",
             "They train without noise; compare in a simulation.",
         )  # fmt: skip
     yield from _tuning_problems(settings)
@@ -268,10 +271,10 @@ def _deployed_platform_problems(
             f"{key}.public_size", "nothing", f"a rounded number of {counted}s",
             "The true number tells whether somebody is in the data.",
         )  # fmt: skip
-    if platform.part is not None:
+    if platform.shard is not None:
         yield SettingProblem(
-            f"{key}.part", repr(platform.part), "no such key",
-            "Platforms that are parts of one corpus are for simulations.",
+            f"{key}.shard", repr(platform.shard), "no such key",
+            "Platforms that are shards of one corpus are for simulations.",
         )  # fmt: skip
     if platform.synthetic is None:
         yield from _deployed_data_problems(platform, key)

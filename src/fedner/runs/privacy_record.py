@@ -21,7 +21,7 @@ from fedner.runs.trust import trust_note
 from fedner.settings import Settings
 
 SIMULATION_NOTE = (
-    "Simulation: sample and noise came from a seed. The numbers are those of a private run, but "
+    "Simulation: sample and noise came from a seed. The numbers are those of a DP run, but "
     "this one protects nobody."
 )
 SCORES_NOTE = (
@@ -29,9 +29,9 @@ SCORES_NOTE = (
     "are not covered by epsilon: a report that holds them is for the platform's own eyes."
 )
 NOISED_SCORES_NOTE = (
-    "Scores by round are noised (multiplier {noise:g}, a unit's counts clipped at {clip:g}) and "
-    "every release of them is in epsilon. Scores at the end and counts of texts are made where the "
-    "data are and are not: a report that holds them is for the platform's own eyes."
+    "Scores by round are noised (multiplier {noise:g}, a unit's counts clipped at {max_norm:g}) "
+    "and every release of them is in epsilon. Scores at the end and counts of texts are made where "
+    "the data are and are not: a report that holds them is for the platform's own eyes."
 )
 SPLIT_NOTE = (
     "The split into training and test part is taken as given: neighbours differ in one unit of a "
@@ -56,12 +56,13 @@ TUNED_ON = {
     None: "Nobody said by which data the settings were chosen.",
 }
 WHOLE_NOTE = (
-    "Protected is what left each platform. Its private part was trained without noise: whoever is "
-    "given a platform's finished tagger is given something that epsilon does not cover."
+    "Protected is what each platform transmitted. Its private part was trained without noise: "
+    "whoever is given a platform's finished tagger is given something that epsilon does not cover."
 )
 FROZEN_NOTE = (
-    "The private part was frozen while updates left and trained without noise afterwards: whoever "
-    "is given a platform's finished tagger is given something that epsilon does not cover."
+    "The private part was frozen while updates were transmitted and trained without noise "
+    "afterwards: whoever is given a platform's finished tagger is given something that epsilon "
+    "does not cover."
 )
 
 
@@ -120,13 +121,13 @@ def _platform_spent(
         **_stated(spend),
         "steps": sum(event.steps for event in steps),
         "score_releases": sum(event.steps for event in scores),
-        "score_noise": sorted({event.noise_multiplier for event in scores}),
-        "score_clip": sorted({event.clip for event in scores}),
+        "score_noise_multiplier": sorted({event.noise_multiplier for event in scores}),
+        "score_max_norm": sorted({event.max_norm for event in scores}),
         "in_all": in_all,
         "granted": granted,
         "ledger": None if where is None else str(where),
-        "noise": sorted({event.noise_multiplier for event in steps}),
-        "clip": sorted({event.clip for event in steps}),
+        "noise_multiplier": sorted({event.noise_multiplier for event in steps}),
+        "max_grad_norm": sorted({event.max_norm for event in steps}),
         "sampling_probability": sorted({event.sampling_probability for event in steps}),
         "slices": len({event.slice for event in events if event.slice is not None}),
     }
@@ -226,8 +227,13 @@ def _notes(settings: Settings) -> list[str]:
             "The word table is trained: every one of its rows gets noise in every step, also those "
             "of words that nobody used. Frozen vectors cost no noise."
         )
-    if settings.training.controls:
-        notes.append("The controls were trained without noise, for comparison.")
+    if settings.training.baselines:
+        notes.append("The baselines were trained without noise, for comparison.")
     if held.scores is None:
         return [*notes, SCORES_NOTE]
-    return [*notes, NOISED_SCORES_NOTE.format(noise=held.scores.noise, clip=held.scores.clip)]
+    return [
+        *notes,
+        NOISED_SCORES_NOTE.format(
+            noise=held.scores.noise_multiplier, max_norm=held.scores.max_norm
+        ),
+    ]

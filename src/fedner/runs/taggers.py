@@ -10,17 +10,17 @@ from fedner.models.features import TagSpace
 from fedner.models.tagger import Tagger
 from fedner.runs.assembly import Federation, new_tagger
 from fedner.runs.folder import FEDERATED, RunFolder
-from fedner.runs.outcome import ALONE, METHODS
+from fedner.runs.outcome import LOCAL_ONLY, METHODS
 from fedner.settings import HASHED, NO_CONTEXT
 from fedner.tensor_files import read_tensors
 
 
 def space_of(federation: Federation, name: str, method: str) -> TagSpace:
-    """Return the tags of a platform's tagger: its own, or those of all for pooled data."""
+    """Return the tags of a platform's tagger: its own, or all where it is centralized."""
     if method == FEDERATED:
         return federation.spaces[name]
     scheme = federation.settings.model.scheme
-    if method == ALONE:
+    if method == LOCAL_ONLY:
         return TagSpace.of(federation.data[name].labels, scheme)
     return union_space([data.labels for data in federation.data.values()], scheme)
 

@@ -1,4 +1,4 @@
-"""A whole run: the federation, its controls, their scores, what left, the report.
+"""A whole run: the federation, its baselines, their scores, the disclosure, the report.
 
 Everything is written into the run folder as soon as it is known; a run that was stopped at any
 moment goes on from there.
@@ -38,22 +38,31 @@ from fedner.runs.assembly import (
     num_rounds,
     rounds_in_epoch,
 )
+from fedner.runs.baselines import BaselinePoint, run_centralized, run_local_only
 from fedner.runs.checks import algorithm_of
-from fedner.runs.controls import ControlPoint, train_alone, train_pooled
-from fedner.runs.finishing import finish
+from fedner.runs.disclosure import describe_disclosure
+from fedner.runs.finetuning import finetune
 from fedner.runs.folder import (
+    DISCLOSURE,
     FACTS,
     FEDERATED,
     PRIVACY,
     SCORES,
-    WHAT_LEFT,
     RunFolder,
     begin,
     check_folder,
     discard_empty,
 )
 from fedner.runs.ledgers import require_ledgers, require_room
-from fedner.runs.outcome import ALONE, METHODS, POOLED, Outcome, outcome_of, summary, write_counts
+from fedner.runs.outcome import (
+    CENTRALIZED,
+    LOCAL_ONLY,
+    METHODS,
+    Outcome,
+    outcome_of,
+    summary,
+    write_counts,
+)
 from fedner.runs.privacy import (
     Protection,
     build_protected,
@@ -65,7 +74,6 @@ from fedner.runs.privacy_checks import delta_warnings
 from fedner.runs.privacy_record import run_spent
 from fedner.runs.report import write_report
 from fedner.runs.taggers import keep_tagger, stored_tagger
-from fedner.runs.what_left import what_left
 from fedner.settings import Settings
 from fedner.tensors import SharedState
 from fedner.training import load
@@ -77,14 +85,14 @@ def _nothing(*_: object) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """Who is told how far a run is; by default nobody.
+    """Who hears how far a run is; by default nobody.
 
     Attributes:
         say: A line on what is being done.
         data: All data are read and fit their settings.
         begin: The federation begins: how many rounds it has.
         round: A round is done.
-        control: An epoch of a control is done.
+        baseline: An epoch of a baseline is done.
         method: A method is scored on a platform: method, platform, outcome.
     """
 
@@ -92,7 +100,7 @@ class Progress:
     data: Callable[[Federation], None] = _nothing
     begin: Callable[[Federation, int], None] = _nothing
     round: Callable[[RoundRecord], None] = _nothing
-    control: Callable[[ControlPoint], None] = _nothing
+    baseline: Callable[[BaselinePoint], None] = _nothing
     method: Callable[[str, str, Outcome], None] = _nothing
 
 
@@ -104,14 +112,14 @@ def train_run(
     algorithm: Algorithm | None = None,
     progress: Progress | None = None,
 ) -> dict[str, Any]:
-    """Train a federation and its controls into a run folder; return the scores.
+    """Train a federation and its baselines into a run folder; return the scores.
 
     Args:
         settings: Checked settings.
         path: The run folder.
         resume: Go on with the run that the folder holds.
         algorithm: An algorithm of one's own in place of the one that the settings name.
-        progress: Who is told how far it is.
+        progress: Who hears how far it is.
 
     Raises:
         FednerError: The folder, the data or the settings do not fit, or the run had to stop.
@@ -129,8 +137,8 @@ def train_run(
     folder = begin(path, settings, resume=resume)
     try:
         folder.write(FACTS, facts_of(federation))
-        if ALONE in settings.training.controls:
-            train_alone(federation, folder, tell.say, tell.control)
+        if LOCAL_ONLY in settings.training.baselines:
+            run_local_only(federation, folder, tell.say, tell.baseline)
         _federate(federation, folder, chosen, protection, tell, resume=resume)
     except Exception:
         if not resume:
@@ -141,11 +149,11 @@ def train_run(
 
 def _finish_run(federation: Federation, folder: RunFolder, tell: Progress) -> dict[str, Any]:
     """Train what is left, score every method and write the report; return the scores."""
-    if POOLED in federation.settings.training.controls:
-        train_pooled(federation, folder, tell.say, tell.control)
+    if CENTRALIZED in federation.settings.training.baselines:
+        run_centralized(federation, folder, tell.say, tell.baseline)
     tell.say("scoring on every platform's test part")
     scores = score_run(federation, folder, tell)
-    folder.write(WHAT_LEFT, what_left(federation, folder.rounds()))
+    folder.write(DISCLOSURE, describe_disclosure(federation, folder.rounds()))
     spent = run_spent(folder)
     if spent is not None:
         folder.write(PRIVACY, spent)
@@ -190,7 +198,7 @@ def run_settings(
     if settings.privacy.enabled and settings.privacy.scores is not None:
         evaluate = settings.privacy.scores.every
     elif settings.privacy.enabled and not settings.privacy.simulation:
-        evaluate = 0  # scores by round would leave the platforms without noise
+        evaluate = 0  # scores by round would be disclosed without noise
     noise = None if protection is None else protection.server
     checkpoint = epoch if training.checkpoint_every is None else training.checkpoint_every
     if noise is not None and not noise.source.is_simulation:
@@ -198,16 +206,16 @@ def run_settings(
     return RunSettings(
         run=settings.title if name is None else name,
         rounds=rounds,
-        batch=training.batch,
+        batch_size=training.batch_size,
         public_sizes=federation.public_sizes,
         participation=Participation(asked.sample, asked.quorum),
-        rule=RULES[asked.rule],
+        rule=RULES[asked.aggregation],
         norms=NormRule(asked.norm_factor, asked.norm_bound),
         on_refusal=asked.on_refusal,
         evaluate_every=evaluate,
         checkpoint_every=checkpoint or rounds,  # the last round is always kept: it is the result
         noise=noise,
-        average=training.average,
+        ema_decay=training.ema_decay,
     )
 
 
@@ -220,10 +228,10 @@ def engine_for(
 ) -> Engine:
     """Return what runs the platforms: this process, or workers on the CPU.
 
-    On a GPU the rounds stay in this process, and workers train the controls alone.
+    On a GPU the rounds stay in this process, and workers train the baselines alone.
     """
     chosen = federation.settings.engine
-    batch, rounds = federation.settings.training.batch, num_rounds(federation)
+    batch, rounds = federation.settings.training.batch_size, num_rounds(federation)
     plan = PublicPlan(federation.public_sizes, batch, algorithm.batching, rounds)
     build = partial(build_protected, federation, protection, folder, plan=plan)
     max_live = 1 if chosen.spill else None
@@ -273,24 +281,24 @@ def _federate(
     for name in federation.names:
         tagger = new_tagger(federation, name)
         load(tagger, done.shared)
-        is_averaged = plan.average is not None
+        is_averaged = plan.ema_decay is not None
         load(tagger, private_weights(folder, name, plan.rounds, is_averaged=is_averaged))
         if protection is not None and federation.settings.privacy.private_part == "frozen":
             train_frozen(federation, name, tagger)
-        if federation.settings.training.finish_epochs:
-            tell.say(f"the last stretch of {name}, by itself")
-            finish(federation, name, tagger)
+        if federation.settings.training.finetune_epochs:
+            tell.say(f"local fine-tuning of {name}")
+            finetune(federation, name, tagger)
         keep_tagger(federation, folder, name, FEDERATED, tagger)
 
 
 def private_weights(
     folder: RunFolder, name: str, round_: int, *, is_averaged: bool = False
 ) -> dict[str, torch.Tensor]:
-    """Return the private weights, or their average, that a platform stored under a round."""
+    """Return the private weights, or their EMA, that a platform stored under a round."""
     tensors, _ = read_state(platform_folder(folder.path, name), round_)
-    # A platform that was never asked has no average yet: its weights are still the first.
-    is_averaged = is_averaged and any(key.startswith("average/") for key in tensors)
-    prefix = "average/" if is_averaged else "private/"
+    # A platform that was never asked has no EMA yet: its weights are still the first.
+    is_averaged = is_averaged and any(key.startswith("ema/") for key in tensors)
+    prefix = "ema/" if is_averaged else "private/"
     return {
         key.removeprefix(prefix): tensor
         for key, tensor in tensors.items()
@@ -302,7 +310,7 @@ def score_run(
     federation: Federation, folder: RunFolder, tell: Progress | None = None
 ) -> dict[str, Any]:
     """Score every method that has taggers on every platform, and keep scores and counts."""
-    told = tell or Progress()
+    progress = tell or Progress()
     settings = federation.settings
     outcomes: dict[str, dict[str, Outcome]] = {}
     for name in federation.names:
@@ -311,7 +319,7 @@ def score_run(
             if (folder.tagger(name, method) / CARD).is_file():
                 outcome = _outcome(federation, folder, name, method)
                 outcomes[name][method] = outcome
-                told.method(method, name, outcome)
+                progress.method(method, name, outcome)
         unit = settings.platform(name).split.by
         write_counts(folder, federation.data[name], unit, outcomes[name])
     units = {name: settings.platform(name).split.by for name in federation.names}

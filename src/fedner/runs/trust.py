@@ -36,6 +36,6 @@ def trust_note(settings: Settings) -> str:
         return NOTHING
     if held.simulation:
         return SIMULATED
-    if held.noise == 0:
+    if held.noise_multiplier == 0:
         return WITHOUT_NOISE
     return CENTRAL if held.where == "central" else UNTRUSTED

@@ -1,7 +1,7 @@
-"""The whole configuration of a run: frozen models, read from TOML, all problems told at once.
+"""The whole configuration of a run: frozen models, read from TOML, all problems reported together.
 
-What only a table of another room can judge (recipes, cuts, formats, an algorithm's parameters) is
-checked in `runs.checks`.
+What only a table of another room can judge (recipes, presets, formats, an algorithm's parameters)
+is checked in `runs.checks`.
 """
 
 from fedner.settings.problems import SettingProblem, SettingsError, closest, nearest

@@ -15,17 +15,17 @@ class SettingProblem:
         key: The dotted path of the key.
         found: What stands there.
         expected: What should.
-        remedy: What to do, as the nearest key for a typo; may be empty.
+        hint: What to do, as the nearest key for a typo; may be empty.
     """
 
     key: str
     found: str
     expected: str
-    remedy: str = ""
+    hint: str = ""
 
     def __str__(self) -> str:
         said = f"{self.key}: found {self.found}; expected {self.expected}."
-        return f"{said} {self.remedy}" if self.remedy else said
+        return f"{said} {self.hint}" if self.hint else said
 
 
 class SettingsError(FednerError):

@@ -1,4 +1,4 @@
-"""From TOML to settings: overrides, and every problem told at once with the nearest key."""
+"""From TOML to settings: overrides, and every problem reported together with the nearest key."""
 
 import json
 import re
@@ -15,7 +15,7 @@ from fedner.errors import FednerError
 from fedner.settings.problems import SettingProblem, SettingsError, nearest
 from fedner.settings.sections import HASHED, HUB, NO_CONTEXT, SYNTHETIC, Settings
 
-MOST_MENDINGS = 8
+MOST_FIXES = 8
 
 # A drive letter or a server, then backslashes, up to the end of the quotes.
 _WINDOWS_PATH = re.compile(r"[\"']((?:[A-Za-z]:\\|\\\\|\.{1,2}\\)[^\"']*)")
@@ -179,26 +179,26 @@ def attempt(tables: Mapping[str, Any]) -> tuple[Settings | None, list[SettingPro
     """Return the settings as far as they can be understood, and everything that is wrong.
 
     What is wrong is taken out and the rest is looked at again, so that problems which only whole
-    sections can have are told in the same breath. None means that nothing could be understood.
+    sections can have are reported together with them. None means that nothing could be understood.
     """
-    mended: dict[str, Any] = json.loads(json.dumps(tables, default=_as_text))
+    fixed: dict[str, Any] = json.loads(json.dumps(tables, default=_as_text))
     problems: dict[str, SettingProblem] = {}
-    for _ in range(MOST_MENDINGS):
+    for _ in range(MOST_FIXES):
         try:
             # By way of JSON, strictly: a list is a tuple there, but "3" is no number.
-            settings = Settings.model_validate_json(json.dumps(mended), strict=True)
+            settings = Settings.model_validate_json(json.dumps(fixed), strict=True)
         except ValidationError as error:
             for problem in problems_of(error, Settings):
                 problems.setdefault(problem.key, problem)
             # Backwards: what is taken out of a list moves only what comes after it.
             for detail in reversed(error.errors(include_url=False)):
-                _mend(mended, detail["loc"])
+                _fix(fixed, detail["loc"])
         else:
             return settings, list(problems.values())
     return None, list(problems.values())
 
 
-def _mend(tables: dict[str, Any], location: Sequence[str | int]) -> None:
+def _fix(tables: dict[str, Any], location: Sequence[str | int]) -> None:
     """Take out what is wrong at a location, or stand in for what is missing."""
     place: Any = tables
     for part in location[:-1]:
@@ -244,8 +244,8 @@ def _problem(detail: ErrorDetails, model: type[BaseModel], prefix: str) -> Setti
         return SettingProblem(key, "nothing", "this key", "Add it.")
     if detail["type"] == "literal_error":
         choices = _choices_at(model, location)
-        remedy = nearest(str(detail["input"]), choices)
-        return SettingProblem(key, _shown(detail["input"]), _listed(choices), remedy)
+        hint = nearest(str(detail["input"]), choices)
+        return SettingProblem(key, _shown(detail["input"]), _listed(choices), hint)
     expected = EXPECTED.get(detail["type"])
     if expected is None:
         expected = detail["msg"].removeprefix("Input should be ")

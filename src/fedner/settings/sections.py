@@ -21,7 +21,7 @@ HUB = "hub:"
 SYNTHETIC = "synthetic:"
 RECIPES_OWN = "recipe"
 
-Control = Literal["alone", "pooled"]
+Baseline = Literal["local-only", "centralized"]
 Device = Literal["cpu", "cuda", "auto"]
 Unannotated = Literal["outside", "marginal"]
 TunedOn = Literal["nothing", "public", "charged", "protected"]
@@ -94,12 +94,12 @@ class PartitionSettings(Section):
 
     @field_validator("shared", mode="before")
     @classmethod
-    def _is_cut_or_prefixes(cls, value: object) -> object:
+    def _is_preset_or_prefixes(cls, value: object) -> object:
         if isinstance(value, str):
             return value
         if isinstance(value, list | tuple) and all(isinstance(each, str) for each in value):
             return tuple(value)
-        raise PydanticCustomError("cut", "the name of a cut or a list of dotted module names")
+        raise PydanticCustomError("preset", "the name of a preset or a list of dotted module names")
 
 
 class AlgorithmSettings(BaseModel):
@@ -115,27 +115,27 @@ class AlgorithmSettings(BaseModel):
         return dict(self.model_extra or {})
 
 
-class PrivateSettings(Section):
+class LocalOptimizerSettings(Section):
     """How each platform steps its private weights.
 
-    `clip` bounds the norm of a step's whole gradient, shared and private together; 0 for no bound.
-    A linear schedule lets the rate fall to 0 at the end of the run, after a `warmup` of that share
-    of it. `encoder_rate` is the rate of a trained encoder wherever a platform steps it itself:
-    alone, pooled, in the last stretch, or where it is private.
+    `max_grad_norm` bounds the norm of a step's whole gradient, shared and private together; 0 for
+    no bound. Schedule "linear" is linear decay to 0 at the end of the run, after a warm-up over a
+    share of it, `warmup_ratio`. `encoder_learning_rate` is that of a trained encoder wherever a
+    platform steps it itself: in baselines, in local fine-tuning, or where it is private.
     """
 
-    optimiser: Literal["adam", "sgd"] = "adam"
-    rate: Rate = 1e-3
+    name: Literal["adam", "sgd"] = "adam"
+    learning_rate: Rate = 1e-3
     momentum: Annotated[float, Field(ge=0, lt=1)] = 0.0
     weight_decay: Annotated[float, Field(ge=0)] = 0.0
-    clip: Annotated[float, Field(ge=0)] = 5.0
+    max_grad_norm: Annotated[float, Field(ge=0)] = 5.0
     schedule: Literal["constant", "linear"] = "constant"
-    warmup: Annotated[float, Field(ge=0, lt=1)] = 0.0
-    encoder_rate: Rate | None = None
+    warmup_ratio: Annotated[float, Field(ge=0, lt=1)] = 0.0
+    encoder_learning_rate: Rate | None = None
 
     @model_validator(mode="after")
-    def _warms_up_to_fall(self) -> "PrivateSettings":
-        if self.warmup and self.schedule != "linear":
+    def _warms_up_to_fall(self) -> "LocalOptimizerSettings":
+        if self.warmup_ratio and self.schedule != "linear":
             raise PydanticCustomError("warmup", "a warm-up only with schedule = 'linear'")
         return self
 
@@ -143,34 +143,33 @@ class PrivateSettings(Section):
 class NoisedScoreSettings(Section):
     """Scores by round under differential privacy: after every so many rounds and after the last.
 
-    `clip` bounds the norm of a unit's counts (right, wrong and missed entities), `noise` is the
-    noise multiplier. Each release is charged to the platform's budget.
+    `max_norm` bounds the norm of a unit's counts (right, wrong and missed entities). Each release
+    is charged to the platform's budget.
     """
 
     every: Positive
-    noise: Rate = 20.0
-    clip: Rate = 5.0
+    noise_multiplier: Rate = 20.0
+    max_norm: Rate = 5.0
 
 
 class PrivacySettings(Section):
-    """Differential privacy of what leaves each platform.
+    """Differential privacy of what each platform transmits.
 
-    `noise` is the noise multiplier (0 clips without noise, in a simulation); or `epsilon` is a
-    target, for which the noise is computed. Unit and `delta` must be those that the platforms'
-    ledgers grant: a file asks, the owner of a ledger decides. `budget` is that of a simulation's
-    own ledgers; a deployed run has none.
-    `training.batch` counts units here, and so does `public_size`. A `simulation` draws sample and
-    noise from a seed: for experiments, it protects nobody. `tuned_on` says by which data the
-    settings of this file were chosen; a deployed run must say so. `uncharged` declares uses of
-    protected data that epsilon does not cover, such as tuning on them. `scores` lets noised scores
-    leave.
+    Either `noise_multiplier` (0 clips without noise, in a simulation), or `epsilon` as a target for
+    which it is computed. `max_grad_norm` bounds each unit. Unit and `delta` must be those that the
+    platforms' ledgers grant: a file asks, the owner of a ledger decides. `budget` is that of a
+    simulation's own ledgers; a deployed run has none. `training.batch_size` counts units here, and
+    so does `public_size`. A `simulation` draws sample and noise from a seed: for experiments, it
+    protects nobody. `tuned_on` says by which data the settings of this file were chosen; a deployed
+    run must say so. `uncharged` declares uses of protected data that epsilon does not cover, such
+    as tuning on them. `scores` lets noised scores be disclosed.
     """
 
     enabled: bool = False
     where: Literal["local", "central"] = "local"
     unit: Literal["sentence", "document", "patient", "platform"] = "sentence"
-    clip: Rate = 1.0
-    noise: Annotated[float, Field(ge=0)] | None = None
+    max_grad_norm: Rate = 1.0
+    noise_multiplier: Annotated[float, Field(ge=0)] | None = None
     epsilon: Rate | None = None
     delta: Share = 1e-5
     accountant: Literal["pld", "rdp"] = "pld"
@@ -187,8 +186,8 @@ class PrivacySettings(Section):
 
     @model_validator(mode="after")
     def _has_one_strength(self) -> "PrivacySettings":
-        if self.enabled and (self.noise is None) == (self.epsilon is None):
-            raise PydanticCustomError("strength", "exactly one of noise and epsilon")
+        if self.enabled and (self.noise_multiplier is None) == (self.epsilon is None):
+            raise PydanticCustomError("strength", "exactly one of noise_multiplier and epsilon")
         return self
 
 
@@ -197,24 +196,24 @@ class TrainingSettings(Section):
 
     `evaluate_every` and `checkpoint_every` count rounds; 0 is never, None once in an epoch.
     `slice` cuts every platform's data into disjoint slices of that share, entered one after the
-    other every `rounds_per_slice` rounds (the incremental schedule of 2021). `finish_epochs` lets
-    each platform go on by itself after the last round; nothing leaves then. `average` is how much
-    less each round counts than the next one in an average of the weights, which is scored and kept
-    in their place.
+    other every `rounds_per_slice` rounds (the incremental schedule of 2021). `finetune_epochs` lets
+    each platform fine-tune its own tagger after the last round; nothing is transmitted then.
+    `ema_decay` is the decay of an exponential moving average (EMA) of the weights, which is scored
+    and kept in their place.
     """
 
     rounds: Positive | None = None
     epochs: Positive | None = None
-    batch: Positive = 64
+    batch_size: Positive = 64
     evaluate_every: Annotated[int, Field(ge=0)] | None = None
     checkpoint_every: Annotated[int, Field(ge=0)] | None = None
-    controls: tuple[Control, ...] = ()
-    control_epochs: Positive = 60
+    baselines: tuple[Baseline, ...] = ()
+    baseline_epochs: Positive = 60
     patience: Positive = 5
     slice: Annotated[float, Field(gt=0, le=1)] | None = None
     rounds_per_slice: Positive = 1
-    finish_epochs: Annotated[int, Field(ge=0)] = 0
-    average: Share | None = None
+    finetune_epochs: Annotated[int, Field(ge=0)] = 0
+    ema_decay: Share | None = None
 
     @model_validator(mode="after")
     def _has_one_length(self) -> "TrainingSettings":
@@ -228,7 +227,7 @@ class ParticipationSettings(Section):
 
     sample: Positive | None = None
     quorum: Positive | None = None
-    rule: Literal["mean", "median", "median-norm"] = "mean"
+    aggregation: Literal["mean", "median", "median-norm"] = "mean"
     norm_factor: Annotated[float, Field(gt=1)] | None = 100.0
     norm_bound: Rate | None = None
     on_refusal: Literal["continue", "stop"] = "continue"
@@ -237,7 +236,7 @@ class ParticipationSettings(Section):
 class EngineSettings(Section):
     """Where platforms compute; 0 workers is this very process.
 
-    On a GPU workers train the controls side by side; rounds are taken in this process.
+    On a GPU workers train the baselines side by side; rounds are taken in this process.
     """
 
     workers: Annotated[int, Field(ge=0, le=1024)] = 0
@@ -289,7 +288,7 @@ class PlatformSettings(Section):
 
     `data` is a path, or "synthetic:NAME" for a built-in platform of `num_sentences`. `labels` are
     the types that it annotates, after `label_map`, which renames types or, with an empty string,
-    leaves them out. `part = "2/5"` takes the second of five equal parts of the data, drawn by the
+    leaves them out. `shard = "2/5"` takes the second of five equal shards of the data, drawn by the
     seed: one corpus among platforms that do not exist, for simulations; an own test file stays
     whole. `encoding` is that of text files, UTF-8 by default; `patients` says whose text each
     document is where the format does not. `public_size` is what weights and batch sizes come from.
@@ -300,9 +299,9 @@ class PlatformSettings(Section):
     name: PlatformName
     data: str
     num_sentences: Positive = 500
-    part: Annotated[str, StringConstraints(pattern=r"^[1-9][0-9]{0,3}/[1-9][0-9]{0,3}$")] | None = (
-        None
-    )
+    shard: (
+        Annotated[str, StringConstraints(pattern=r"^[1-9][0-9]{0,3}/[1-9][0-9]{0,3}$")] | None
+    ) = None
     format: str = "auto"
     lenient: bool = False
     scheme: str | None = None
@@ -319,11 +318,11 @@ class PlatformSettings(Section):
     public_size: Positive | None = None
     ledger: str | None = None
 
-    @field_validator("part")
+    @field_validator("shard")
     @classmethod
-    def _is_a_part_of_the_whole(cls, value: str | None) -> str | None:
+    def _is_a_shard_of_the_whole(cls, value: str | None) -> str | None:
         if value is not None and int(value.partition("/")[0]) > int(value.partition("/")[2]):
-            raise PydanticCustomError("part", "a part of at most the whole, such as 2/5")
+            raise PydanticCustomError("shard", "a shard of at most the whole, such as 2/5")
         return value
 
     @property
@@ -346,7 +345,7 @@ class Settings(Section):
     embeddings: EmbeddingSettings = Field(default_factory=EmbeddingSettings)
     partition: PartitionSettings = Field(default_factory=PartitionSettings)
     algorithm: AlgorithmSettings = Field(default_factory=AlgorithmSettings)
-    private: PrivateSettings = Field(default_factory=PrivateSettings)
+    local_optimizer: LocalOptimizerSettings = Field(default_factory=LocalOptimizerSettings)
     privacy: PrivacySettings = Field(default_factory=PrivacySettings)
     training: TrainingSettings
     participation: ParticipationSettings = Field(default_factory=ParticipationSettings)

@@ -15,7 +15,7 @@ from fedner.federated.aggregate import Combined
 from fedner.federated.messages import nothing_shared
 from fedner.federated.platform import LocalFunction
 from fedner.federated.sizes import Batching
-from fedner.optimisers import Optimiser
+from fedner.optimizers import Optimizer
 from fedner.tensors import SharedState, map_shared
 
 Weighting = Literal["size", "equal"]
@@ -29,13 +29,13 @@ class Server:
     Attributes:
         shared: The shared weights.
         extra: What it hands out beside them.
-        optimiser: Steps the shared weights, where the algorithm has one.
+        optimizer: Steps the shared weights, where the algorithm has one.
         memory: What else the algorithm keeps on the server, by name.
     """
 
     shared: SharedState
     extra: SharedState = field(default_factory=nothing_shared)
-    optimiser: Optimiser | None = None
+    optimizer: Optimizer | None = None
     memory: dict[str, Tensor] = field(default_factory=dict)
 
 
@@ -49,7 +49,7 @@ class Algorithm:
         local: What a platform does in a round; may change the platform's model in place. Under
             differential privacy a `platform.Local`, which also says how many steps it takes.
         advance: The server's next state of its last one and what the round gave. The last one is
-            spent: its optimiser goes on in the next.
+            spent: its optimizer goes on in the next.
         batching: "joint": platforms share a batch of N sentences by their public sizes. "each":
             every platform draws batches of N.
         weighting: Whether updates weigh by public size, or all the same.
@@ -72,9 +72,9 @@ def copied(state: SharedState) -> SharedState:
 
 @torch.no_grad()
 def stepped(
-    server: Server, gradient: SharedState, optimiser: Optimiser, rate: float | None = None
+    server: Server, gradient: SharedState, optimizer: Optimizer, learning_rate: float | None = None
 ) -> Server:
-    """Return the server after its optimiser took one step along `gradient`."""
+    """Return the server after its optimizer took one step along `gradient`."""
     shared = copied(server.shared)
-    optimiser.step(shared, gradient, rate)
-    return Server(shared, server.extra, optimiser, server.memory)
+    optimizer.step(shared, gradient, learning_rate)
+    return Server(shared, server.extra, optimizer, server.memory)

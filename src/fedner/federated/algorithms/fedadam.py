@@ -2,9 +2,10 @@
 
 FedAvg whose server takes the mean difference D of the platforms' weights as a direction for Adam:
 
-    m <- b1 m + (1 - b1) D      v <- b2 v + (1 - b2) D^2      x <- x + rate * m / (sqrt(v) + tau)
+    m <- b1 m + (1 - b1) D      v <- b2 v + (1 - b2) D^2      x <- x + eta m / (sqrt(v) + tau)
 
-with v = tau^2 at the beginning and, as in the paper, without correction of the bias.
+with eta the server's learning rate, v = tau^2 at the beginning and, as in the paper, without
+correction of the bias.
 """
 
 from dataclasses import dataclass, field
@@ -31,14 +32,14 @@ class FedAdamSettings:
 
     Attributes:
         local: The local training.
-        rate: The server's rate.
+        learning_rate: The server's.
         betas: Decay of the first and second moment.
         tau: Added to the denominator: the degree of adaptivity.
         weighting: By public size, or all platforms the same.
     """
 
     local: LocalTraining = field(default_factory=LocalTraining)
-    rate: float = 0.01
+    learning_rate: float = 0.01
     betas: tuple[float, float] = (0.9, 0.99)
     tau: float = 1e-3
     weighting: Weighting = "size"
@@ -81,7 +82,7 @@ def _advance(settings: FedAdamSettings, server: Server, combined: Combined) -> S
         memory[f"first.{name}"] = beta1 * first + (1 - beta1) * delta
         memory[f"second.{name}"] = beta2 * second + (1 - beta2) * delta.square()
     moved = {
-        name: settings.rate
+        name: settings.learning_rate
         * memory[f"first.{name}"]
         / (memory[f"second.{name}"].sqrt() + settings.tau)
         for name in combined.tensors

@@ -1,11 +1,11 @@
 """FedAvg (McMahan et al. 2017, "Communication-efficient learning of deep networks").
 
 Each round, every chosen platform trains the shared weights on its own data for some steps or
-epochs with a fresh local optimiser; the server takes the mean of what they come to, weighted by
+epochs with a fresh local optimizer; the server takes the mean of what they come to, weighted by
 public size. Unweighted, in one round or in incremental slices, it is the averaging of the 2021
 paper on differentially private federated tagging (Jana and Biemann).
 
-What differs: only the shared part is averaged. Private weights keep their own optimiser, which
+What differs: only the shared part is averaged. Private weights keep their own optimizer, which
 steps them at every local step and goes on from round to round.
 """
 
@@ -22,16 +22,16 @@ from fedner.federated.aggregate import Combined
 from fedner.federated.algorithms.algorithm import Algorithm, Server, Weighting, copied
 from fedner.federated.messages import Broadcast
 from fedner.federated.platform import Contribution, Gradient, Local, Platform
-from fedner.optimisers import Optimiser, OptimiserSettings
+from fedner.optimizers import Optimizer, OptimizerSettings
 from fedner.tensors import SharedState, map_shared
 
 Sends = Literal["delta", "weights"]
 Adjust = Callable[[Gradient], SharedState]
 
 
-def plain_sgd(rate: float = 0.1) -> OptimiserSettings:
+def plain_sgd(learning_rate: float = 0.1) -> OptimizerSettings:
     """Return the settings of SGD without momentum."""
-    return OptimiserSettings(kind="sgd", rate=rate)
+    return OptimizerSettings(name="sgd", learning_rate=learning_rate)
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,12 +39,12 @@ class LocalTraining:
     """How a platform trains the shared part within a round.
 
     Attributes:
-        optimiser: Made afresh in every round.
+        optimizer: Made afresh in every round.
         epochs: Passes over the platform's data (or its slice), unless `steps` is given.
         steps: Batches, whatever the size of the data.
     """
 
-    optimiser: OptimiserSettings = field(default_factory=plain_sgd)
+    optimizer: OptimizerSettings = field(default_factory=plain_sgd)
     epochs: int = 1
     steps: int | None = None
 
@@ -92,7 +92,7 @@ def fedavg(settings: FedAvgSettings | None = None) -> Algorithm:
 
 
 def start(shared: SharedState) -> Server:
-    """Return a server without optimiser or memory."""
+    """Return a server without optimizer or memory."""
     return Server(copied(shared))
 
 
@@ -124,17 +124,17 @@ def train_locally(
     Args:
         platform: Its model is changed in place.
         broadcast: Where training begins.
-        training: How long, and with which optimiser.
+        training: How long, and with which optimizer.
         adjust: Makes the direction of a shared step of its gradient (FedProx, SCAFFOLD).
     """
     steps = num_steps(training, platform, broadcast.batches[platform.name])
-    optimiser = Optimiser(training.optimiser)
+    optimizer = Optimizer(training.optimizer)
     weights, losses = platform.shared(), []
     for step in range(steps):
         gradient = platform.gradient(broadcast, step)
         platform.step_private(gradient)
         direction = gradient.shared if adjust is None else adjust(gradient)
-        optimiser.step(weights, direction)
+        optimizer.step(weights, direction)
         losses.append(gradient.loss)
     with torch.no_grad():
         return Trained(map_shared(torch.sub, weights, broadcast.shared), losses)

@@ -2,22 +2,23 @@
 
 Algorithm 1, one round. The server sends the shared weights. Platform i draws N_i sentences,
 |N_i| = N n_i / sum_j n_j, takes the gradient of its loss L^i, steps its private weights with its
-own optimiser and returns the shared gradient g_i. The server steps the shared weights along
+own optimizer and returns the shared gradient g_i. The server steps the shared weights along
 
     g = sum_i n_i / sum_j n_j * g_i                                                        (eq. 2)
 
 Readings. "mean": L^i is the mean over N_i, so that g is the gradient of the mean loss over the
 joint batch (up to the rounding of |N_i|). "sum": L^i is the sum over N_i; g then grows with N, and
-the server divides it by N, so that rates mean the same in both: platform i's mean gradient weighs
-n_i / sum n_j * |N_i| / N, about the square of its share.
+the server divides it by N, so that learning rates mean the same in both: platform i's mean gradient
+weighs n_i / sum n_j * |N_i| / N, about the square of its share.
 
 Batches. "joint": the paper's |N_i|. "each" (ours): every platform draws N sentences; eq. 2 is then
 still the mean over all sentences, estimated better, and a small platform's private part no longer
 steps along the gradient of a handful of sentences.
 
-K local steps (ours; fewer rounds): the shared part takes K - 1 plain SGD steps at `local_rate` on
-the platform's working copy. The update is the mean of the K gradients, never a difference of
-weights, so that the server's optimiser consumes what it was made for; at K = 1 this is Algorithm 1.
+K local steps (ours; fewer rounds): the shared part takes K - 1 plain SGD steps on the platform's
+working copy, at `local_learning_rate`. The update is the mean of the K gradients, never a
+difference of weights, so that the server's optimizer consumes what it was made for; at K = 1 this
+is Algorithm 1.
 """
 
 from dataclasses import dataclass, field
@@ -31,7 +32,7 @@ from fedner.federated.algorithms.algorithm import Algorithm, Server, copied, ste
 from fedner.federated.messages import Broadcast
 from fedner.federated.platform import Contribution, Local, LossReading, Platform
 from fedner.federated.sizes import Batching
-from fedner.optimisers import Optimiser, OptimiserSettings
+from fedner.optimizers import Optimizer, OptimizerSettings
 from fedner.tensors import SharedState, map_shared
 
 
@@ -40,16 +41,16 @@ class FednerSettings:
     """How FedNER runs.
 
     Attributes:
-        server: Steps the shared weights.
+        server_optimizer: Steps the shared weights.
         local_steps: K.
-        local_rate: Of the plain SGD steps on the working copy; unused at K = 1.
+        local_learning_rate: Of the plain SGD steps on the working copy; unused at K = 1.
         loss: The reading of L^i.
         batching: Whether N sentences are drawn by all platforms together, or by each.
     """
 
-    server: OptimiserSettings = field(default_factory=OptimiserSettings)
+    server_optimizer: OptimizerSettings = field(default_factory=OptimizerSettings)
     local_steps: int = 1
-    local_rate: float = 0.1
+    local_learning_rate: float = 0.1
     loss: LossReading = "mean"
     batching: Batching = "joint"
 
@@ -75,7 +76,7 @@ def fedner(settings: FednerSettings | None = None) -> Algorithm:
 
 
 def _init(settings: FednerSettings, shared: SharedState) -> Server:
-    return Server(copied(shared), optimiser=Optimiser(settings.server))
+    return Server(copied(shared), optimizer=Optimizer(settings.server_optimizer))
 
 
 def _num_steps(settings: FednerSettings, platform: Platform, batch: int) -> int:  # noqa: ARG001
@@ -92,7 +93,7 @@ def _local(settings: FednerSettings, platform: Platform, broadcast: Broadcast) -
             return Contribution(gradient.shared, losses)
         total = _added(total, gradient.shared)
         if step + 1 < settings.local_steps:
-            sgd_step(platform.shared(), gradient.shared, settings.local_rate)
+            sgd_step(platform.shared(), gradient.shared, settings.local_learning_rate)
     weights = platform.shared()
     mean = map_shared(lambda all_, own: (all_ / settings.local_steps).to(own.dtype), total, weights)
     return Contribution(mean, losses)
@@ -105,15 +106,17 @@ def _added(total: SharedState, gradient: SharedState) -> SharedState:
 
 
 @torch.no_grad()
-def sgd_step(weights: SharedState, gradient: SharedState, rate: float) -> None:
+def sgd_step(weights: SharedState, gradient: SharedState, learning_rate: float) -> None:
     """Take one plain step in place."""
     for name, tensor in gradient.items():
-        weights[name].sub_(tensor, alpha=rate)
+        weights[name].sub_(tensor, alpha=learning_rate)
 
 
 def _advance(settings: FednerSettings, server: Server, combined: Combined) -> Server:
     gradient = combined.tensors
     if settings.loss == "sum":
         gradient = map_shared(lambda tensor: tensor / combined.joint_batch, gradient)
-    optimiser = Optimiser(settings.server) if server.optimiser is None else server.optimiser
-    return stepped(server, gradient, optimiser)
+    optimizer = (
+        Optimizer(settings.server_optimizer) if server.optimizer is None else server.optimizer
+    )
+    return stepped(server, gradient, optimizer)

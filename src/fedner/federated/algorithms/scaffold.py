@@ -33,14 +33,14 @@ class ScaffoldSettings:
     """How SCAFFOLD runs.
 
     Attributes:
-        local_rate: Of the local SGD steps.
+        local_learning_rate: Of the local SGD steps.
         epochs: Passes over a platform's data in a round, unless `steps` is given.
         steps: Local steps, whatever the size of the data.
         server_rate: How far the server goes along the mean difference.
         weighting: By public size, or all platforms the same as in the paper.
     """
 
-    local_rate: float = 0.1
+    local_learning_rate: float = 0.1
     epochs: int = 1
     steps: int | None = None
     server_rate: float = 1.0
@@ -49,15 +49,17 @@ class ScaffoldSettings:
     @property
     def local(self) -> LocalTraining:
         """The local training: plain SGD, which the control variates are made for."""
-        return LocalTraining(plain_sgd(self.local_rate), self.epochs, self.steps)
+        return LocalTraining(plain_sgd(self.local_learning_rate), self.epochs, self.steps)
 
 
 def scaffold(settings: ScaffoldSettings | None = None) -> Algorithm:
     """Return SCAFFOLD over the shared part."""
     chosen = ScaffoldSettings() if settings is None else settings
     check_training(chosen.local)
-    if not chosen.local_rate > 0:
-        raise FednerError(f"local_rate: found {chosen.local_rate}; expected above 0")
+    if not chosen.local_learning_rate > 0:
+        raise FednerError(
+            f"local_learning_rate: found {chosen.local_learning_rate}; expected above 0"
+        )
     steps = partial(num_steps, chosen.local)
     return Algorithm(
         "scaffold",
@@ -75,20 +77,20 @@ def _init(shared: SharedState) -> Server:
 @torch.no_grad()
 def _local(settings: ScaffoldSettings, platform: Platform, broadcast: Broadcast) -> Contribution:
     common = broadcast.extra
-    own = _control(platform)
+    own = _baseline(platform)
 
     def corrected(gradient: Gradient) -> SharedState:
         return map_shared(lambda g, c_i, c: g - c_i + c, gradient.shared, own, common)
 
     with torch.enable_grad():
         delta, losses = train(platform, broadcast, settings.local, corrected)
-    factor = 1.0 / (len(losses) * settings.local_rate)
+    factor = 1.0 / (len(losses) * settings.local_learning_rate)
     new = map_shared(lambda c_i, c, moved: c_i - c - moved * factor, own, common, delta)
     platform.memory.update({f"control.{name}": tensor for name, tensor in new.items()})
     return Contribution(delta, losses, extra=map_shared(torch.sub, new, own))
 
 
-def _control(platform: Platform) -> SharedState:
+def _baseline(platform: Platform) -> SharedState:
     """Return the platform's control variate: zero before its first round."""
     zeros = map_shared(torch.zeros_like, platform.shared())
     held = {name: platform.memory.get(f"control.{name}", zeros[name]) for name in zeros}

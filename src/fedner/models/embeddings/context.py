@@ -41,7 +41,7 @@ KIND = "fedner context features"
 VERSION = 1
 MATRIX = "features.npy"
 OFFSETS = "offsets.npy"
-REMEDY = "Delete the folder; the features are computed again at the next use."
+FIX = "Delete the folder; the features are computed again at the next use."
 # Large enough to keep a processor busy, small enough for the memory of any machine.
 BATCH_CHARACTERS = 1 << 14
 JOURNAL_SECONDS = 10.0
@@ -150,7 +150,7 @@ def cached_features(
     features = open_features(final)
     expected = (len(sentences), sum(map(len, sentences)), encoder.dimension)
     if (len(features), features.num_tokens, features.dimension) != expected:
-        raise FednerError(f"{final} does not hold {expected} sentences, tokens, features", REMEDY)
+        raise FednerError(f"{final} does not hold {expected} sentences, tokens, features", FIX)
     return features
 
 
@@ -160,9 +160,9 @@ def open_features(folder: Path) -> ContextFeatures:
     Raises:
         FednerError: If it is of another version, or a file is missing, cut short or altered.
     """
-    _, path = unseal(folder, KIND, VERSION, REMEDY)
+    _, path = unseal(folder, KIND, VERSION, FIX)
     offsets = np.load(folder / OFFSETS, allow_pickle=False)
-    matrix = open_matrix(path, REMEDY)
+    matrix = open_matrix(path, FIX)
     return ContextFeatures(folder, matrix, offsets)
 
 

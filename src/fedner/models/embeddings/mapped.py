@@ -36,14 +36,14 @@ class CheckedMatrix:
 
     Attributes:
         name: The file, for messages.
-        remedy: What to do when a block is not what was written.
+        hint: What to do when a block is not what was written.
     """
 
     def __init__(
-        self, matrix: NDArray[np.generic], digests: NDArray[np.uint8], name: str, remedy: str
+        self, matrix: NDArray[np.generic], digests: NDArray[np.uint8], name: str, hint: str
     ) -> None:
         self.name = name
-        self.remedy = remedy
+        self.hint = hint
         self._matrix = matrix
         self._digests = digests
         self._rows_per_block = _rows_per_block(matrix)
@@ -83,7 +83,7 @@ class CheckedMatrix:
             if found != self._digests[block].tobytes():
                 raise FednerError(
                     f"{self.name}: the rows from {start:,} on are not what was written",
-                    self.remedy,
+                    self.hint,
                 )
             self._is_checked[block] = True
 
@@ -157,7 +157,7 @@ def seal(
     write_bytes(folder / ABOUT, json.dumps(sealed, indent=1).encode(), owner_only=owner_only)
 
 
-def unseal(folder: Path, kind: str, version: int, remedy: str) -> tuple[dict[str, object], Path]:
+def unseal(folder: Path, kind: str, version: int, hint: str) -> tuple[dict[str, object], Path]:
     """Check a sealed folder and return its record and the path of its matrix.
 
     Raises:
@@ -168,48 +168,48 @@ def unseal(folder: Path, kind: str, version: int, remedy: str) -> tuple[dict[str
         seal_found = record.pop("seal")
         is_whole = seal_found == seal_of(record)
     except (OSError, ValueError, KeyError, AttributeError, TypeError):
-        raise FednerError(f"{folder / ABOUT} is missing or not readable", remedy) from None
+        raise FednerError(f"{folder / ABOUT} is missing or not readable", hint) from None
     if not is_whole:
-        raise FednerError(f"{folder / ABOUT} was altered: its seal does not fit it", remedy)
+        raise FednerError(f"{folder / ABOUT} was altered: its seal does not fit it", hint)
     if (record["kind"], record["version"]) != (kind, version):
         raise FednerError(
             f"{folder} holds {record['kind']} of version {record['version']}; "
             f"expected {kind} of version {version}",
-            remedy,
+            hint,
         )
     for name, expected in record["files"].items():
-        _check_file(folder / name, expected["bytes"], expected["sha256"], remedy)
+        _check_file(folder / name, expected["bytes"], expected["sha256"], hint)
     return record, folder / record["matrix"]
 
 
-def open_matrix(path: Path, remedy: str) -> CheckedMatrix:
+def open_matrix(path: Path, hint: str) -> CheckedMatrix:
     """Open the matrix of a folder that `unseal` has checked."""
     try:
         matrix = np.load(path, mmap_mode="r", allow_pickle=False)
         digests = np.load(path.parent / BLOCKS, allow_pickle=False)
     except (OSError, ValueError, EOFError):
-        raise _altered(path, remedy) from None
+        raise _altered(path, hint) from None
     if matrix.ndim != 2 or len(digests) != -(-len(matrix) // _rows_per_block(matrix)):
-        raise _altered(path, remedy)
-    return CheckedMatrix(matrix, digests, str(path), remedy)
+        raise _altered(path, hint)
+    return CheckedMatrix(matrix, digests, str(path), hint)
 
 
-def _altered(path: Path, remedy: str) -> FednerError:
-    return FednerError(f"{path} was altered: it is not the matrix that was written", remedy)
+def _altered(path: Path, hint: str) -> FednerError:
+    return FednerError(f"{path} was altered: it is not the matrix that was written", hint)
 
 
-def _check_file(path: Path, num_bytes: int, sha256: str, remedy: str) -> None:
+def _check_file(path: Path, num_bytes: int, sha256: str, hint: str) -> None:
     try:
         found = path.stat().st_size
         if found != num_bytes:
-            raise FednerError(f"{path} has {found:,} bytes; expected {num_bytes:,}", remedy)
+            raise FednerError(f"{path} has {found:,} bytes; expected {num_bytes:,}", hint)
         if sha256:
             with path.open("rb") as handle:
                 digest = hashlib.file_digest(handle, "sha256").hexdigest()
             if digest != sha256:
-                raise FednerError(f"{path} was altered: its digest is not the recorded one", remedy)
+                raise FednerError(f"{path} was altered: its digest is not the recorded one", hint)
     except OSError as error:
-        raise FednerError(f"{path} cannot be read: {error.strerror}", remedy) from error
+        raise FednerError(f"{path} cannot be read: {error.strerror}", hint) from error
 
 
 def _rows_per_block(matrix: NDArray[np.generic]) -> int:

@@ -51,7 +51,7 @@ LINES_TO_GUESS_FROM = 200
 # Longer than any line of published vectors; bounds memory on a file that is something else.
 LONGEST_LINE = 1 << 20
 MOST_DIGITS = 18
-HINT = "Take the file as published, or mend these lines."
+HINT = "Take the file as published, or fix these lines."
 
 
 def default_cache() -> Path:
@@ -334,7 +334,7 @@ def _facts(name: str, digest: str, index: WordIndexWriter, matrix: MatrixWriter)
 
 
 def _problem(path: Path, line: int | None, found: str, expected: str) -> Problem:
-    return Problem("malformed line", str(path), line, found, expected, "Mend or delete the line.")
+    return Problem("malformed line", str(path), line, found, expected, "Fix or delete the line.")
 
 
 def _raise_if_any(

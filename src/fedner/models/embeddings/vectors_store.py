@@ -30,7 +30,7 @@ from fedner.models.embeddings.mapped import ABOUT, CheckedMatrix, open_matrix, s
 KIND = "fedner word vectors"
 VERSION = 1
 MATRIX = "vectors.npy"
-REMEDY = "Delete the folder; it is made again from the source file of the vectors at the next use."
+FIX = "Delete the folder; it is made again from the source file of the vectors at the next use."
 
 
 class StoreFacts(NamedTuple):
@@ -204,19 +204,19 @@ def open_store(folder: Path) -> VectorStore:
     Raises:
         FednerError: If it is of another version, or a file is missing, cut short or altered.
     """
-    record, matrix_path = unseal(folder, KIND, VERSION, REMEDY)
+    record, matrix_path = unseal(folder, KIND, VERSION, FIX)
     given = record.get("facts")
     # Stores that were made before a fact was added do without it.
     needed = set(StoreFacts._fields) - set(StoreFacts._field_defaults)
     if not isinstance(given, dict) or not needed <= set(given) <= set(StoreFacts._fields):
-        raise FednerError(f"{folder / ABOUT} lacks the facts of a vector store", REMEDY)
+        raise FednerError(f"{folder / ABOUT} lacks the facts of a vector store", FIX)
     facts = StoreFacts(**given)
-    matrix = open_matrix(matrix_path, REMEDY)
+    matrix = open_matrix(matrix_path, FIX)
     if (matrix.num_rows, matrix.dimension) != (facts.num_rows, facts.dimension):
         raise FednerError(
             f"{matrix_path} is {matrix.num_rows:,} x {matrix.dimension}; "
             f"expected {facts.num_rows:,} x {facts.dimension}",
-            REMEDY,
+            FIX,
         )
     words_path = folder / "words.utf8"
     # An empty file cannot be mapped.

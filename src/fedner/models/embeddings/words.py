@@ -280,7 +280,7 @@ class WordEmbedding(nn.Module):
         self.dimension = source.dimension
         self.trainable = trainable
         self.row_sparse = row_sparse
-        self._optimiser: SparseRowsAdam | None = None
+        self._optimizer: SparseRowsAdam | None = None
         if trainable:
             table_VD = source.take(np.arange(source.num_rows, dtype=np.int64))
             self.weight = nn.Parameter(torch.from_numpy(table_VD))
@@ -301,23 +301,23 @@ class WordEmbedding(nn.Module):
         vectors = self.source.take(rows_N.reshape(-1).numpy())
         return torch.from_numpy(vectors).reshape(*rows_N.shape, self.dimension)
 
-    def follow(self, optimiser: SparseRowsAdam) -> None:
-        """Let a lazy optimiser bring rows up to date before they are read or saved.
+    def follow(self, optimizer: SparseRowsAdam) -> None:
+        """Let a lazy optimizer bring rows up to date before they are read or saved.
 
         Raises:
             FednerError: If it steps another parameter than this table.
         """
-        if not self.trainable or optimiser.parameter is not self.weight:
+        if not self.trainable or optimizer.parameter is not self.weight:
             raise FednerError(
-                "the optimiser steps another parameter than this word table",
+                "the optimizer steps another parameter than this word table",
                 "Make it with SparseRowsAdam(embedding.weight) of a trainable embedding.",
             )
-        self._optimiser = optimiser
+        self._optimizer = optimizer
 
     def _trained(self, rows_N: Tensor) -> Tensor:
         distinct_U, inverse_N = torch.unique(rows_N, return_inverse=True)
-        if self._optimiser is not None:
-            self._optimiser.catch_up(distinct_U)
+        if self._optimizer is not None:
+            self._optimizer.catch_up(distinct_U)
         # Distinct rows first: the sparse gradient then has each row once.
         vectors_UD = functional.embedding(
             distinct_U, self.weight, padding_idx=PADDING_ROW, sparse=self.row_sparse
@@ -338,9 +338,9 @@ def public_noise(label: str, rows: int, dimension: int) -> NDArray[np.float32]:
 
 def _flush_before_saving(module: nn.Module, prefix: str, keep_vars: bool) -> None:
     del prefix, keep_vars
-    optimiser = getattr(module, "_optimiser", None)
-    if isinstance(optimiser, SparseRowsAdam):
-        optimiser.flush()
+    optimizer = getattr(module, "_optimizer", None)
+    if isinstance(optimizer, SparseRowsAdam):
+        optimizer.flush()
 
 
 def _table_on(

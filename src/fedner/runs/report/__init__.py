@@ -1,7 +1,7 @@
 """What is written of a run for people: the report (HTML, offline) and the model card (Markdown)."""
 
 from fedner.durable import write_text
-from fedner.runs.folder import FACTS, PRIVACY, SCORES, SETTINGS, WHAT_LEFT, RunFolder
+from fedner.runs.folder import DISCLOSURE, FACTS, PRIVACY, SCORES, SETTINGS, RunFolder
 from fedner.runs.report.card import card
 from fedner.runs.report.page import Findings, page
 
@@ -18,7 +18,7 @@ def write_report(folder: RunFolder) -> None:
         settings=folder.read(SETTINGS),
         facts=folder.read(FACTS),
         scores=folder.read(SCORES),
-        left=folder.read(WHAT_LEFT),
+        disclosure=folder.read(DISCLOSURE),
         rounds=folder.rounds(),
         privacy=folder.read(PRIVACY) if (folder.path / PRIVACY).is_file() else None,
     )

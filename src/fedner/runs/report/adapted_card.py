@@ -58,7 +58,7 @@ class Joined:
         intervals: Strict and relaxed F1 on its own test part, with their intervals.
         by_label: Strict F1 of every type.
         epochs: How many epochs it trained.
-        kept: How many shared numbers stayed as the federation left them.
+        kept: How many shared numbers are as the federation left them.
         versions: What it was made with.
         privacy: What the run spent; None without differential privacy.
         left_out: What of its mentions the tagger never saw; empty if nothing.
@@ -93,7 +93,7 @@ def adapted_card(joined: Joined) -> str:
         _scores(joined, platform),
         _privacy(joined),
         section(
-            "What left the platform",
+            "What the platform disclosed",
             "Nothing: a platform that joins later reads the shared module and sends no update.",
         ),
         _use(),
@@ -153,10 +153,10 @@ def _scores(joined: Joined, platform: Mapping[str, Any]) -> str:
 
 
 def _privacy(joined: Joined) -> str:
-    told = privacy(joined.privacy)
+    written = privacy(joined.privacy)
     if joined.privacy is None:
-        return told
-    heading, rest = told.split("\n\n", 1)
+        return written
+    heading, rest = written.split("\n\n", 1)
     return f"{heading}\n\n{OWN_PRIVACY}\n\n{rest}"
 
 

@@ -21,7 +21,7 @@ from fedner.runs.report.card_words import (
     KEPT_SCORES,
     LIMITS,
     METHOD_WORDS,
-    NO_CONTROLS,
+    NO_BASELINES,
     NO_PRIVACY,
     NOISED_WORDS,
     OWN_TYPES,
@@ -67,7 +67,7 @@ def card(found: Findings) -> str:
 def _summary(found: Findings) -> str:
     settings, names = found.settings, list(found.scores["platforms"])
     shared = settings["partition"]["shared"]
-    cut = shared if isinstance(shared, str) else ", ".join(shared)
+    preset = shared if isinstance(shared, str) else ", ".join(shared)
     num = f"{len(names)} platforms" if len(names) > 1 else "one platform"
     lead = (
         f"Named-entity taggers of {num} ({', '.join(map(escaped, names))}), trained together "
@@ -79,7 +79,7 @@ def _summary(found: Findings) -> str:
         ("words", words_of(settings)),
         ("context", context_of(settings)),
         ("algorithm", code(settings["algorithm"]["name"])),
-        ("what is shared", code(cut)),
+        ("what is shared", code(preset)),
         ("rounds", f"{len(found.rounds):,}"),
         ("seed", str(settings["seed"])),
     ]
@@ -151,7 +151,7 @@ def _left_out(found: Findings) -> Iterable[str]:
         public = public_labels(each, found.facts["platforms"].get(each["name"], {}))
         lost = left_out_words(held) or "nothing"
         if _is_deployed(found):
-            lost = "not told: the platform is protected"
+            lost = "not disclosed: the platform is protected"
         elif public is None:
             total = sum(row["mentions"] - row["kept"] for row in held)
             lost = f"{total:,} of {sum(row['mentions'] for row in held):,} mentions"
@@ -195,7 +195,7 @@ def _test_part(split: Mapping[str, Any]) -> str:
 
 
 def _is_deployed(found: Findings) -> bool:
-    """Whether scores are not to be told: the run protects its platforms."""
+    """Whether scores are not disclosed: the run protects its platforms."""
     return found.privacy is not None and not found.privacy["simulation"]
 
 
@@ -204,11 +204,11 @@ def _scores(found: Findings) -> str:
 
 
 def _noised_scores(found: Findings) -> str:
-    """Return what left of the scores of protected platforms: the last noised ones, if any."""
-    told = found.rounds[-1]["scores"] if found.rounds else {}
+    """Return the disclosed scores of protected platforms: the last noised ones, if any."""
+    disclosed = found.rounds[-1]["scores"] if found.rounds else {}
     rows = [
         (escaped(name), f"{100 * each['strict']['micro']['f1']:.1f}")
-        for name, each in sorted(told.items())
+        for name, each in sorted(disclosed.items())
     ]
     noised = table(("platform", "noised strict F1"), rows) if rows else ""
     return section("Scores", KEPT_SCORES, NOISED_WORDS if rows else "", noised)
@@ -217,7 +217,11 @@ def _noised_scores(found: Findings) -> str:
 def _all_scores(found: Findings) -> str:
     held = found.scores["platforms"]
     has_gains = any(each["gain"] for each in held.values())
-    columns = ["platform", *found.methods, *(["gain over alone", "did joining help?"] * has_gains)]
+    columns = [
+        "platform",
+        *found.methods,
+        *(["gain over local-only", "did joining help?"] * has_gains),
+    ]
     rows = []
     for name, platform in held.items():
         cells = [escaped(name), *(_score(platform, method) for method in found.methods)]
@@ -225,8 +229,8 @@ def _all_scores(found: Findings) -> str:
     means = [f"{100 * found.scores['mean'][each]['strict']:.1f}" for each in found.methods]
     rows.append(["mean", *means, *([""] * (2 * has_gains))])
     meaning = bullets(f"**{each}**: {METHOD_WORDS[each]}" for each in found.methods)
-    told = GAIN_WORDS if has_gains else NO_CONTROLS
-    return section("Scores", SCORE_WORDS, table(columns, rows), meaning, told)
+    note = GAIN_WORDS if has_gains else NO_BASELINES
+    return section("Scores", SCORE_WORDS, table(columns, rows), meaning, note)
 
 
 def _score(platform: Mapping[str, Any], method: str) -> str:
@@ -284,7 +288,7 @@ def privacy(spent: Mapping[str, Any] | None) -> str:
             escaped(str(one["unit"] or "-")),
             ADJACENCY[one["adjacency"]],
             f"{one['steps']:,}",
-            ", ".join(f"{value:.4g}" for value in one["noise"]) or "-",
+            ", ".join(f"{value:.4g}" for value in one["noise_multiplier"]) or "-",
             "-" if one["in_all"] is None else _epsilon(one["in_all"]),
         ]
         for name, one in spent["platforms"].items()
@@ -296,13 +300,13 @@ def privacy(spent: Mapping[str, Any] | None) -> str:
     word = "**Simulation of differential privacy.**" if spent["simulation"] else ""
     declared = bullets(escaped(each) for each in spent["uncharged"])
     lead = "Declared uses of protected data that epsilon does not cover:"
-    told = "No use of protected data beyond these steps was declared."
+    none = "No use of protected data beyond these steps was declared."
     return section(
         "Privacy spent",
         word,
         bullets(escaped(note) for note in spent["notes"]),
         table(columns, rows),
-        lead if declared else told,
+        lead if declared else none,
         declared,
     )
 
@@ -322,39 +326,39 @@ def _left(found: Findings) -> str:
             f"{one['training_losses']:,}",
             f"{one['evaluations']:,}",
         ]
-        for name, one in found.left["platforms"].items()
+        for name, one in found.disclosure["platforms"].items()
     ]
     columns = (
         "platform", "updates sent", "tensors in each", "numbers in each", "bytes in all",
         "training losses", "score reports",
     )  # fmt: skip
-    first = next(iter(found.left["platforms"].values()), {"tensors": (), "stayed": ()})
+    first = next(iter(found.disclosure["platforms"].values()), {"tensors": (), "kept": ()})
     tensors = [
         [code(each["name"]), " x ".join(map(str, each["shape"])), f"{each['numbers']:,}"]
         for each in first["tensors"]
     ]
-    stayed = ", ".join(code(each["name"]) for each in first["stayed"]) or "nothing"
+    kept = ", ".join(code(each["name"]) for each in first["kept"]) or "nothing"
     return section(
-        "What left each platform",
-        "The complete list, beside the platform's name and its public size. What never left: "
-        f"{escaped(', '.join(found.left['never']))}.",
+        "What each platform disclosed",
+        "The complete list, beside the platform's name and its public size. Never disclosed: "
+        f"{escaped(', '.join(found.disclosure['never']))}.",
         table(columns, rows),
-        bullets([*map(escaped, found.left["notes"]), *_incidents(found)]),
+        bullets([*map(escaped, found.disclosure["notes"]), *_incidents(found)]),
         "The tensors of an update:",
         table(("tensor", "shape", "numbers"), tensors),
-        f"Trained, and never sent: {stayed}.",
+        f"Trained, and never transmitted: {kept}.",
     )
 
 
 def _incidents(found: Findings) -> list[str]:
     refused = sum(len(each["refusals"]) for each in found.rounds)
     silent = sum(len(each["failures"]) for each in found.rounds)
-    told = []
+    incidents = []
     if refused:
-        told.append(f"{refused:,} updates were refused.")
+        incidents.append(f"{refused:,} updates were refused.")
     if silent:
-        told.append(f"{silent:,} times a platform that was asked gave no answer.")
-    return told
+        incidents.append(f"{silent:,} times a platform that was asked gave no answer.")
+    return incidents
 
 
 def _use(found: Findings) -> str:
@@ -388,7 +392,7 @@ def types_found(settings: Mapping[str, Any]) -> str:
 
 
 def stated(settings: Mapping[str, Any]) -> str:
-    """Return the settings as JSON, with every path reduced to what may be told of it."""
+    """Return the settings as JSON, with every path reduced to what may be disclosed."""
     shown = json.loads(json.dumps(settings))
     for platform in shown["platforms"]:
         if not platform["data"].startswith(SYNTHETIC):

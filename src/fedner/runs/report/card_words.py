@@ -18,28 +18,28 @@ SCORE_WORDS = (
     "overlap). The test parts are private: leave this section out where scores must not be known."
 )
 KEPT_SCORES = (
-    "Scores on the platforms' test parts are not covered by epsilon and are not told here. They "
+    "Scores on the platforms' test parts are not covered by epsilon and are not shown here. They "
     "stand in the report, which is for the platforms' own eyes."
 )
 NOISED_WORDS = (
-    "Strict F1 in percent after the last round, from counts that left the platforms clipped and "
-    "with noise: part of epsilon, and rough where a test part is small."
+    "Strict F1 in percent after the last round, from counts that the platforms disclosed clipped "
+    "and with noise: part of epsilon, and rough where a test part is small."
 )
 METHOD_WORDS = {
-    "alone": "the platform trained by itself, on its own texts.",
+    "local-only": "the platform trained by itself, on its own texts.",
     "federated": "the tagger that this card is about.",
-    "pooled": "all texts in one place, which privacy forbids; what could be reached at best.",
+    "centralized": "all texts in one place, which privacy forbids; what could be reached at best.",
 }
 GAIN_WORDS = (
     "A gain is a paired difference on the same texts, in points of strict F1. The answer is yes or "
     "no only where its whole interval lies on one side of zero."
 )
-NO_CONTROLS = (
+NO_BASELINES = (
     "No platform was also trained by itself in this run: it does not tell whether joining helped "
-    "(`training.controls` does)."
+    "(`training.baselines` does)."
 )
 NO_PRIVACY = (
-    f"**No differential privacy.** Updates left the platforms without noise. {NOTHING} Trained "
+    f"**No differential privacy.** Updates were transmitted without noise. {NOTHING} Trained "
     "weights can remember "
     "rare words and mentions: hand them only to those who might see the texts, or train with "
     "`privacy.enabled = true`."

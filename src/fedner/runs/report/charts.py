@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping, Sequence
 from html import escape
 from typing import NamedTuple
 
-METHOD_ORDER = ("alone", "federated", "pooled")
+METHOD_ORDER = ("local-only", "federated", "centralized")
 WIDTH = 340
 LETTER = 7.0  # about the width of a letter, in the units of the charts
 LONGEST_NAME = 18
@@ -56,7 +56,7 @@ def _room(names: Sequence[str]) -> float:
 
 
 def learning_curve(platform: str, points: Sequence[Point], references: Mapping[str, float]) -> str:
-    """Draw strict F1 by round, with the controls as broken lines."""
+    """Draw strict F1 by round, with the baselines as broken lines."""
     left, right, top, bottom, height = 28.0, 100.0, 10.0, 26.0, 230.0
     inner, tall = WIDTH - left - right, height - top - bottom
     last = max((point.round for point in points), default=1)

@@ -16,9 +16,9 @@ from fedner.runs.verdict import privacy_sentence, verdict_sentence, zero_sentenc
 
 VERDICTS = {"yes": ("yes", "yes"), "no": ("no", "no"), "not clear": ("unclear", "not clear")}
 MEANINGS = {
-    "alone": "alone: the platform trains by itself",
+    "local-only": "local-only: the platform trains by itself",
     "federated": "federated: shared modules are trained together, texts stay at home",
-    "pooled": "pooled: all texts in one place, which privacy forbids",
+    "centralized": "centralized: all texts in one place, which privacy forbids",
 }
 MEASURES = {"precision": "precision", "recall": "recall", "f1": "F1"}
 
@@ -31,7 +31,7 @@ class Findings:
         settings: The resolved settings.
         facts: What is known of the federation and its data.
         scores: The scores, intervals and gains.
-        left: What left each platform.
+        disclosure: What each platform disclosed.
         rounds: The record of every round.
         privacy: What was spent on every platform; None without differential privacy.
     """
@@ -39,7 +39,7 @@ class Findings:
     settings: Mapping[str, Any]
     facts: Mapping[str, Any]
     scores: Mapping[str, Any]
-    left: Mapping[str, Any]
+    disclosure: Mapping[str, Any]
     rounds: Sequence[Mapping[str, Any]]
     privacy: Mapping[str, Any] | None = None
 
@@ -91,9 +91,9 @@ def _head(found: Findings) -> str:
     private = f"<p><strong>{escape(privacy_sentence(found.privacy))}</strong></p>"
     return (
         f"<h1>{escape(str(found.scores['title']))}</h1>{alarm}{lead}{private}"
-        f'<p class="soft">{len(facts["platforms"])} platforms, algorithm {escape(algorithm)}, cut '
-        f"{escape(shared)}, recipe {escape(settings['model']['recipe'])}, "
-        f"{len(found.rounds):,} rounds of {settings['training']['batch']} sentences, seed "
+        f'<p class="soft">{len(facts["platforms"])} platforms, algorithm {escape(algorithm)}, '
+        f"shared {escape(shared)}, recipe {escape(settings['model']['recipe'])}, "
+        f"{len(found.rounds):,} rounds of {settings['training']['batch_size']} sentences, seed "
         f"{settings['seed']}</p>{note}"
     )
 
@@ -104,7 +104,7 @@ def _results(found: Findings) -> str:
     held = found.scores["platforms"]
     has_gains = any(each["gain"] for each in held.values())
     if has_gains:
-        columns += ["gain over alone", "did joining help me?"]
+        columns += ["gain over local-only", "did joining help me?"]
     for name, platform in held.items():
         facts = found.facts["platforms"][name]
         cells = [escape(name), f"{facts['train']:,} / {facts['test']:,}"]
@@ -211,10 +211,10 @@ def _curves(found: Findings) -> str:
         chart = learning_curve(name, points, references)
         panels.append(f'<div class="panel"><h3>{escape(name)}</h3>{chart}</div>')
     is_noised = any(NOISED in scores for each in evaluated for scores in each["scores"].values())
-    noised = " These scores left the platforms with noise." if is_noised else ""
+    noised = " These scores were disclosed with noise." if is_noised else ""
     return (
         "<h2>Learning curves</h2><p>Strict F1 on the test part after so many rounds; broken lines "
-        "are the controls at their end. The run itself chose nothing by "
+        "are the baselines at their end. The run itself chose nothing by "
         f'them.{noised}</p>{_legend(found.methods)}<div class="panels">{"".join(panels)}</div>'
     )
 
@@ -248,7 +248,7 @@ def _types(found: Findings) -> str:
 
 def _left(found: Findings) -> str:
     rows = []
-    for name, platform in found.left["platforms"].items():
+    for name, platform in found.disclosure["platforms"].items():
         rows.append(
             [
                 escape(name),
@@ -258,24 +258,25 @@ def _left(found: Findings) -> str:
                 size(platform["bytes"]),
                 f"{platform['training_losses']:,}",
                 f"{platform['evaluations']:,}",
-                f"{platform['numbers_stayed']:,}",
+                f"{platform['numbers_kept']:,}",
             ]
         )
     columns = [
         "platform", "updates sent", "tensors in each", "numbers in each", "bytes in all",
-        "training losses", "score reports", "private numbers that stayed",
+        "training losses", "score reports", "private numbers kept",
     ]  # fmt: skip
-    notes = "".join(f"<p>{escape(note)}</p>" for note in found.left["notes"])
-    first: Mapping[str, Any] = next(iter(found.left["platforms"].values()))
+    notes = "".join(f"<p>{escape(note)}</p>" for note in found.disclosure["notes"])
+    first: Mapping[str, Any] = next(iter(found.disclosure["platforms"].values()))
     names = [
         [escape(each["name"]), " x ".join(map(str, each["shape"])), f"{each['numbers']:,}", word]
-        for word, part in (("left", first["tensors"]), ("stayed", first["stayed"]))
+        for word, part in (("transmitted", first["tensors"]), ("kept", first["kept"]))
         for each in part
     ]
-    tensors = html_table(["tensor", "shape", "numbers", "left or stayed"], names)
+    never = escape(", ".join(found.disclosure["never"]))
+    tensors = html_table(["tensor", "shape", "numbers", "transmitted or kept"], names)
     return (
-        "<h2>What left each platform</h2><p>This is the complete list, beside the platform's name "
-        f"and its public size. What never left: {escape(', '.join(found.left['never']))}.</p>"
+        "<h2>What each platform disclosed</h2><p>This is the complete list, beside the platform's "
+        f"name and public size. Never disclosed: {never}.</p>"
         f"{notes}{html_table(columns, rows)}<details><summary>Tensor by tensor (of the first "
         f"platform)</summary>{tensors}</details>"
     )

@@ -33,15 +33,15 @@ def privacy_section(spent: Mapping[str, Any] | None) -> str:
             ", ".join(f"{size:,}" for size in one["public_units"]) or "-",
             f"{one['steps']:,}",
             _numbers(one["sampling_probability"]),
-            _numbers(one["noise"]),
-            _numbers(one["clip"]),
+            _numbers(one["noise_multiplier"]),
+            _numbers(one["max_grad_norm"]),
             "-" if one["in_all"] is None else _epsilon(one["in_all"]),
         ]
         for name, one in spent["platforms"].items()
     ]
     columns = [
         "platform", "epsilon (PLD)", "epsilon (RDP)", "delta", "unit", "neighbours",
-        "public size", "noised steps", "sampling probability", "noise multiplier", "clip",
+        "public size", "noised steps", "sampling probability", "noise multiplier", "max_grad_norm",
         "spent over all runs",
     ]  # fmt: skip
     word = "Simulation of differential privacy" if spent["simulation"] else "Differential privacy"

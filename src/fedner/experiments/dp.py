@@ -1,6 +1,6 @@
 """What does differential privacy cost? A federation file at several epsilons and without.
 
-    python -m fedner.experiments.private FEDERATION.toml --epsilons 1,3,8 --noise-seeds 5
+    python -m fedner.experiments.dp FEDERATION.toml --epsilons 1,3,8 --noise-seeds 5
 
 Every epsilon is run with several seeds of noise on one split. The score without privacy is that of
 the same model trained as one would train it without: `--plain` says how. `--variant NAME KEY=VALUE
@@ -28,11 +28,11 @@ PLAIN = "no privacy"
 # Without noise small batches at a small rate are better, and dropout helps.
 PLAIN_SETTINGS = (
     "privacy.enabled=false",
-    "training.batch=64",
+    "training.batch_size=64",
     "training.epochs=15",
     "model.dropout=0.2",
-    "algorithm.server.rate=0.001",
-    "private.rate=0.001",
+    "algorithm.server_optimizer.learning_rate=0.001",
+    "local_optimizer.learning_rate=0.001",
 )
 
 

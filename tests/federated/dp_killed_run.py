@@ -1,4 +1,4 @@
-"""A deployed federation with ledgers, to be killed: `python private_killed_run.py FOLDER`.
+"""A deployed federation with ledgers, to be killed: `python dp_killed_run.py FOLDER`.
 
 Prints "go" after each round and waits there for a line on standard input, so that it cannot end
 before it is killed, however fast or slow the machine is; once the input is closed it runs on
@@ -13,8 +13,8 @@ from linear_platform import initial, random_platform
 
 from fedner.engines.in_process import InProcess
 from fedner.federated.algorithms import fedner
+from fedner.federated.dp_steps import DPSteps, PlatformPrivacy
 from fedner.federated.platform import Platform
-from fedner.federated.private_steps import PlatformPrivacy, PrivateSteps
 from fedner.federated.record import RoundRecord
 from fedner.federated.run import RunSettings, run
 from fedner.privacy.budget import Budget
@@ -25,18 +25,18 @@ SIZES = {"alpha": 12, "beta": 10, "gamma": 5}
 ROUNDS = 20
 
 
-def private_platform(folder: Path, budget: float, name: str) -> Platform:
+def dp_platform(folder: Path, budget: float, name: str) -> Platform:
     size = SIZES[name]
     budgeted = Budget(budget, 1e-5, "sentence", accountant="rdp")
     ledger = Ledger.open(folder / "ledgers" / name, budgeted)
     units = Units("sentence", tuple((position,) for position in range(size)))
-    steps = PrivateSteps(PlatformPrivacy(1.0, 8.0, size), (units,), ledger)
+    steps = DPSteps(PlatformPrivacy(1.0, 8.0, size), (units,), ledger)
     return random_platform(name, size, privacy=steps)
 
 
 def engine_in(folder: Path, budget: float = 100.0) -> InProcess:
     return InProcess(
-        lambda name: private_platform(folder, budget, name),
+        lambda name: dp_platform(folder, budget, name),
         list(SIZES),
         fedner().local,
         folder=folder,

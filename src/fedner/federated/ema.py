@@ -1,11 +1,11 @@
-"""The average of weights over rounds: what is scored and kept in place of the last ones.
+"""The exponential moving average (EMA) of weights: scored and kept in place of the last ones.
 
-Polyak and Juditsky (1992), with exponentially falling weights: after round t the average is
+Polyak and Juditsky (1992), with exponentially decaying weights: after round t the EMA is
 
     sum over i <= t of d^(t-i) w_i  /  sum over i <= t of d^(t-i),
 
 so that the first weights, which are random, have no part in it. Steps go on from w_t itself. Where
-every w_i is noised the average is post-processing of what was released: it costs no epsilon, and
+every w_i is noised the EMA is post-processing of what was released: it costs no epsilon, and
 noise of many rounds evens out in it (De et al. 2022 found that it helps DP-SGD).
 """
 
@@ -20,31 +20,31 @@ from fedner.errors import FednerError
 
 @torch.no_grad()
 def averaged(
-    average: Mapping[str, Tensor], weights: Mapping[str, Tensor], num_before: int, decay: float
+    ema: Mapping[str, Tensor], weights: Mapping[str, Tensor], num_before: int, decay: float
 ) -> dict[str, Tensor]:
-    """Return the average with one more round in it; the inputs stay as they are.
+    """Return the EMA with one more round in it; the inputs stay as they are.
 
     Args:
-        average: The average so far; not read where nothing was averaged before.
+        ema: The EMA so far; not read where nothing was averaged before.
         weights: The weights after this round.
-        num_before: How many rounds the average holds.
+        num_before: How many rounds the EMA holds.
         decay: d: how much less each round counts than the next one.
     """
     if num_before == 0:
         return {name: weight.detach().clone() for name, weight in weights.items()}
     # (1 - d) / (1 - d^t), without losing digits where d is close to 1.
     share = (1 - decay) / -math.expm1((num_before + 1) * math.log(decay))
-    return {name: average[name].lerp(weight.detach(), share) for name, weight in weights.items()}
+    return {name: ema[name].lerp(weight.detach(), share) for name, weight in weights.items()}
 
 
 def require_decay(decay: float | None) -> None:
-    """Raise unless `decay` is one, or None for no average.
+    """Raise unless `decay` is one, or None for no EMA.
 
     Raises:
         FednerError: If it is not between 0 and 1.
     """
     if decay is not None and not 0 < decay < 1:
         raise FednerError(
-            f"average: found {decay}; expected a number between 0 and 1, or none",
+            f"ema_decay: found {decay}; expected a number between 0 and 1, or none",
             "Take 0.99 to average over about the last hundred rounds.",
         )

@@ -1,10 +1,10 @@
-"""What a federation is compared with: every platform alone, and all data pooled.
+"""What a federation is compared with: the baselines local-only and centralized.
 
-A control that is trained less than the federation flatters it. So a platform alone takes the better
-of two batch sizes (the federation's joint batch, and its own share of it), at least as many
-optimiser steps as in the federation, and trains until it stops improving, judged on a held-out
+A baseline that is trained less than the federation flatters it. So a local-only platform takes the
+better of two batch sizes (the federation's joint batch, and its own share of it), at least as many
+optimizer steps as in the federation, and trains until it stops improving, judged on a held-out
 tenth of its own training part; then it trains once more on all of that part. The test part decides
-nothing. Pooling is what privacy forbids: a bound, not a choice.
+nothing. Centralized training is what privacy forbids: a bound, not a choice.
 """
 
 import math
@@ -37,19 +37,19 @@ AfterEpoch = Callable[[TrainingState], None]
 
 
 @dataclass(frozen=True, slots=True)
-class AloneSettings:
-    """How the control of a platform alone is trained.
+class LocalOnlySettings:
+    """How the local-only baseline of a platform is trained.
 
     Attributes:
         batches: The batch sizes to choose from: N, and the platform's share |N_i| of it.
-        least_steps: Optimiser steps that the platform takes in the federation.
-        training: Optimiser and clipping, as in the federation; batch and epochs are set here.
+        least_steps: Optimizer steps that the platform takes in the federation.
+        training: Optimizer and clipping, as in the federation; batch size and epochs are set here.
         patience: Epochs without a better held-out score after which training has stopped improving.
         most_epochs: An end in any case, though never below `least_steps`.
         share: The part of the training data that is held out.
         by: What must stay together when it is.
-        falling: Whether the rate of the final training falls in a straight line to 0, as that of
-            the federation does.
+        linear_decay: Whether the final training has linear decay of the learning rate to 0, as the
+            federation does.
     """
 
     batches: tuple[int, ...]
@@ -59,7 +59,7 @@ class AloneSettings:
     most_epochs: int = 100
     share: float = 0.1
     by: Unit = "sentence"
-    falling: bool = False
+    linear_decay: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,47 +67,47 @@ class Tried:
     """What one batch size came to on the held-out part.
 
     Attributes:
-        batch: The batch size.
+        batch_size: The batch size.
         strict_f1: The best held-out score.
         best_epoch: Where it was.
         epochs: How many were trained.
     """
 
-    batch: int
+    batch_size: int
     strict_f1: float
     best_epoch: int
     epochs: int
 
 
 @dataclass(frozen=True, slots=True)
-class Alone:
+class LocalOnly:
     """A platform's own best.
 
     Attributes:
         tagger: Trained on the whole training part.
-        batch: The batch size that won.
+        batch_size: The batch size that won.
         epochs: Epochs of the final training.
-        steps: Optimiser steps of the final training: no fewer than in the federation.
+        steps: Optimizer steps of the final training: no fewer than in the federation.
         tried: What every batch size came to.
     """
 
     tagger: Tagger
-    batch: int
+    batch_size: int
     epochs: int
     steps: int
     tried: tuple[Tried, ...]
 
 
-def alone(
+def train_local_only(
     make_tagger: Callable[[], Tagger],
     corpus: EncodedCorpus,
     sentences: Sequence[Sentence],
     space: TagSpace,
-    settings: AloneSettings,
+    settings: LocalOnlySettings,
     seed: int,
     *,
     after_epoch: AfterEpoch | None = None,
-) -> Alone:
+) -> LocalOnly:
     """Train one platform by itself, as well as its data allow.
 
     Args:
@@ -121,7 +121,7 @@ def alone(
     """
     if not settings.batches or min(settings.batches) < 1:
         raise FednerError(
-            f"control: found batches {settings.batches}; expected at least one of 1 or more"
+            f"local-only: found batches {settings.batches}; expected at least one of 1 or more"
         )
     rest, held = hold_out(
         corpus,
@@ -132,11 +132,11 @@ def alone(
         seed=derive(seed, "alone", "held out"),
     )
     tried = []
-    for batch in sorted(set(settings.batches), reverse=True):
-        chosen = replace(settings.training, batch=batch)
+    for batch_size in sorted(set(settings.batches), reverse=True):
+        chosen = replace(settings.training, batch_size=batch_size)
         state = _until_best(make_tagger(), rest, held, settings, chosen, seed, after_epoch)
         score = max(record.strict_f1 or 0.0 for record in state.curve)
-        tried.append(Tried(batch, score, state.best_epoch, len(state.curve)))
+        tried.append(Tried(batch_size, score, state.best_epoch, len(state.curve)))
     best = max(tried, key=lambda each: each.strict_f1)
     return _final(make_tagger, corpus, settings, seed, best, tuple(tried), after_epoch)
 
@@ -145,13 +145,13 @@ def _until_best(
     tagger: Tagger,
     corpus: EncodedCorpus,
     held: Evaluation,
-    settings: AloneSettings,
+    settings: LocalOnlySettings,
     training: TrainingSettings,
     seed: int,
     after_epoch: AfterEpoch | None,
 ) -> TrainingState:
     """Train for the steps asked for, on until something is found at all, then until it is best."""
-    least = _epochs_for(settings.least_steps, corpus, training.batch)
+    least = _epochs_for(settings.least_steps, corpus, training.batch_size)
     most = max(least, settings.most_epochs)
     step = replace(training, epochs=least, patience=None)
     state = train(tagger, corpus, step, seed, held_out=held, after_epoch=after_epoch)
@@ -168,34 +168,34 @@ def _until_best(
 def _final(
     make_tagger: Callable[[], Tagger],
     corpus: EncodedCorpus,
-    settings: AloneSettings,
+    settings: LocalOnlySettings,
     seed: int,
     best: Tried,
     tried: tuple[Tried, ...],
     after_epoch: AfterEpoch | None,
-) -> Alone:
+) -> LocalOnly:
     """Train on the whole training part as the winner did, and at least as long as asked."""
-    epochs = max(best.best_epoch, _epochs_for(settings.least_steps, corpus, best.batch))
-    steps = epochs * _steps_of_epoch(corpus, best.batch)
-    chosen = replace(settings.training, batch=best.batch, epochs=epochs, patience=None)
-    if settings.falling:
-        falling = replace(chosen.optimiser, schedule="linear", decay_steps=steps)
-        chosen = replace(chosen, optimiser=falling)
+    epochs = max(best.best_epoch, _epochs_for(settings.least_steps, corpus, best.batch_size))
+    steps = epochs * _steps_of_epoch(corpus, best.batch_size)
+    chosen = replace(settings.training, batch_size=best.batch_size, epochs=epochs, patience=None)
+    if settings.linear_decay:
+        decaying = replace(chosen.optimizer, schedule="linear", decay_steps=steps)
+        chosen = replace(chosen, optimizer=decaying)
     tagger = make_tagger()
     train(tagger, corpus, chosen, seed, after_epoch=after_epoch)
-    return Alone(tagger, best.batch, epochs, steps, tried)
+    return LocalOnly(tagger, best.batch_size, epochs, steps, tried)
 
 
-def _steps_of_epoch(corpus: EncodedCorpus, batch: int) -> int:
+def _steps_of_epoch(corpus: EncodedCorpus, batch_size: int) -> int:
     """Return a lower bound of the batches of an epoch: buckets may leave some that are not full."""
-    return math.ceil(int((corpus.lengths > 0).sum()) / batch)
+    return math.ceil(int((corpus.lengths > 0).sum()) / batch_size)
 
 
-def _epochs_for(steps: int, corpus: EncodedCorpus, batch: int) -> int:
-    return max(1, math.ceil(steps / max(1, _steps_of_epoch(corpus, batch))))
+def _epochs_for(steps: int, corpus: EncodedCorpus, batch_size: int) -> int:
+    return max(1, math.ceil(steps / max(1, _steps_of_epoch(corpus, batch_size))))
 
 
-def pooled(
+def train_centralized(
     tagger: Tagger,
     corpus: EncodedCorpus,
     space: TagSpace,
@@ -215,7 +215,7 @@ def pooled(
         corpus: The joined training parts, encoded with `space`.
         space: The union of the labels (`annotation.union_space`).
         annotated: For each sentence, the types that its platform annotates.
-        settings: Epochs, batch, optimiser.
+        settings: Epochs, batch size, optimizer.
         seed: Names every random stream.
         unannotated: Whether types that a platform does not annotate count as outside there, or are
             marginalised out.
@@ -226,7 +226,7 @@ def pooled(
     """
     if len(annotated) != len(corpus):
         raise FednerError(
-            f"pooled: annotated types of {len(annotated):,} sentences; the corpus has "
+            f"centralized: annotated types of {len(annotated):,} sentences; the corpus has "
             f"{len(corpus):,}",
             "Give the types of every sentence's platform.",
         )
@@ -246,7 +246,7 @@ def _coded(
     A code is the tag plus K times the number of its sentence's set of annotated types.
     """
     if corpus.tags_T is None:
-        raise FednerError("the pooled corpus has no gold tags", "Encode it with its tag space.")
+        raise FednerError("the joined corpus has no gold tags", "Encode it with its tag space.")
     num_tags = len(space.tags)
     sets: dict[frozenset[str], int] = {}
     codes_T = corpus.tags_T.clone()

@@ -30,14 +30,14 @@ from fedner.federated.algorithms import (
     scaffold,
 )
 from fedner.federated.checkpoints import read_state
-from fedner.federated.messages import Broadcast, update_from_bytes, update_to_bytes
-from fedner.federated.platform import Platform, platform
-from fedner.federated.private_steps import (
+from fedner.federated.dp_steps import (
+    DPSteps,
     PlatformPrivacy,
-    PrivateSteps,
     padding_rows,
     sliced_units,
 )
+from fedner.federated.messages import Broadcast, update_from_bytes, update_to_bytes
+from fedner.federated.platform import Platform, platform
 from fedner.federated.run import RunRecord, RunSettings, run
 from fedner.federated.screening import NormRule
 from fedner.federated.server_noise import ServerNoise
@@ -56,13 +56,13 @@ def every_sentence(size: int) -> tuple[Units, ...]:
     return (Units("sentence", tuple((position,) for position in range(size))),)
 
 
-def linear_steps(size: int = 12, noise: float = 1.0, **changes: object) -> PrivateSteps:
+def linear_steps(size: int = 12, noise: float = 1.0, **changes: object) -> DPSteps:
     privacy = PlatformPrivacy(1.0, noise, size, source=SOURCE)
     privacy = replace(privacy, **changes)  # type: ignore[arg-type]
-    return PrivateSteps(privacy, () if privacy.unit == "platform" else every_sentence(size))
+    return DPSteps(privacy, () if privacy.unit == "platform" else every_sentence(size))
 
 
-def private_linear(name: str, **changes: object) -> Platform:
+def dp_linear(name: str, **changes: object) -> Platform:
     return random_platform(name, SIZES[name], privacy=linear_steps(SIZES[name], **changes))
 
 
@@ -73,7 +73,7 @@ def linear_run(
     if changes.get("where") == "central":
         noise = ServerNoise(1.0, 1.0, changes.get("unit") == "platform", source=SOURCE)
     engine = InProcess(
-        lambda name: private_linear(name, **changes), list(SIZES), algorithm.local, folder=folder
+        lambda name: dp_linear(name, **changes), list(SIZES), algorithm.local, folder=folder
     )
     every = 1 if folder is not None else 0
     plan = RunSettings("dp", rounds, 9, SIZES, noise=noise, checkpoint_every=every)
@@ -88,15 +88,15 @@ def shared_of(record: RunRecord) -> dict[str, list[float]]:
 # Joint clipping and the real tagger.
 
 
-def tagger_steps(name: str, noise: float = 0.0, **changes: object) -> PrivateSteps:
+def tagger_steps(name: str, noise: float = 0.0, **changes: object) -> DPSteps:
     sentences = sentences_of(name)
     rows = padding_rows(new_tagger(name, "fedner"))
-    privacy = PlatformPrivacy(0.5, noise, 40, "document", source=SOURCE, still_rows=rows)
+    privacy = PlatformPrivacy(0.5, noise, 40, "document", source=SOURCE, padding_rows=rows)
     privacy = replace(privacy, **changes)  # type: ignore[arg-type]
-    return PrivateSteps(privacy, sliced_units(sentences, "document", privacy))
+    return DPSteps(privacy, sliced_units(sentences, "document", privacy))
 
 
-def one_by_one(name: str, steps: PrivateSteps, batch: int, names: set[str]) -> dict[str, Tensor]:
+def one_by_one(name: str, steps: DPSteps, batch: int, names: set[str]) -> dict[str, Tensor]:
     """Each unit's gradient by plain backward passes, clipped over `names` together, summed."""
     own = tagger_platform(name, dropout=0.0)
     path = ("round", 1, "platform", name, "step", 0)
@@ -111,7 +111,7 @@ def one_by_one(name: str, steps: PrivateSteps, batch: int, names: set[str]) -> d
             summed = {key: summed.get(key, 0) + gradient[key] for key in names}
         size = float(torch.sqrt(sum(each.double().square().sum() for each in summed.values())))
         for key in names:
-            total[key] += summed[key] * min(1.0, steps.settings.clip / size)
+            total[key] += summed[key] * min(1.0, steps.settings.max_grad_norm / size)
     assert draw.num_units > 1
     return total
 
@@ -144,7 +144,7 @@ def test_a_frozen_private_part_stays_and_thaws() -> None:
     own = tagger_platform(name, privacy=tagger_steps(name, 1.0, private_part="frozen"))
     before = {key: tensor.clone() for key, tensor in own.private().items()}
     broadcast = Broadcast("run", 1, first_shared(), batches={name: 8})
-    own.answer(fedner(FednerSettings(local_steps=2)).local, broadcast)
+    own.run_round(fedner(FednerSettings(local_steps=2)).local, broadcast)
     assert all(torch.equal(before[key], tensor) for key, tensor in own.private().items())
     assert all(tensor.requires_grad for tensor in own.private().values())
 
@@ -152,15 +152,17 @@ def test_a_frozen_private_part_stays_and_thaws() -> None:
 def test_padding_rows_stay_zero_under_noise() -> None:
     name = NAMES[0]
     own = tagger_platform(name, privacy=tagger_steps(name, 1.0))
-    update = own.answer(fedner().local, Broadcast("run", 1, first_shared(), batches={name: 8}))
+    update = own.run_round(fedner().local, Broadcast("run", 1, first_shared(), batches={name: 8}))
     table = update.tensors["embeddings.characters.embedding.weight"]
     assert not bool(table[0].any())
     assert bool(table[1:].all())
 
 
 def test_an_empty_draw_is_noise_alone_and_says_nothing_of_it() -> None:
-    own = random_platform("alpha", 12, privacy=linear_steps(noise=2.0, public_units=10**9))
-    update = own.answer(fedner().local, Broadcast("run", 1, initial(), batches={"alpha": 1}))
+    own = random_platform(
+        "alpha", 12, privacy=linear_steps(noise_multiplier=2.0, public_units=10**9)
+    )
+    update = own.run_round(fedner().local, Broadcast("run", 1, initial(), batches={"alpha": 1}))
     assert all(float(tensor) != 0.0 for tensor in update.tensors.values())
     assert own.learner.seen == []  # type: ignore[attr-defined]
     assert update.loss is None
@@ -181,10 +183,10 @@ class WideLearner(LinearLearner):
             self._weights[name] = torch.zeros(WIDE)
 
     def clipped(
-        self, draw: Draw, clip: float, names: Collection[str], loss: str, seed: int
+        self, draw: Draw, max_grad_norm: float, names: Collection[str], loss: str, seed: int
     ) -> Clipped:
         del draw, loss, seed
-        return clip_state({name: torch.zeros(WIDE) for name in names}, clip)
+        return clip_state({name: torch.zeros(WIDE) for name in names}, max_grad_norm)
 
     def gradients(
         self, sentences: NDArray[np.int64], seed: int
@@ -207,7 +209,8 @@ def accepts(values: Tensor, sigma: float) -> bool:
 @pytest.mark.parametrize("is_deployed", [False, True])
 def test_noise_of_an_update_is_that_of_its_event(is_deployed: bool) -> None:
     source = SystemEntropy() if is_deployed else SOURCE
-    own = wide("a", noise=1.5, clip=2.0, source=source)
+    own = wide("a", noise_multiplier=1.5, max_grad_norm=2.0, source=source)
+    other = wide("b", noise_multiplier=1.5, max_grad_norm=2.0, source=source)
     shared = {name: torch.zeros(WIDE) for name in ("shared.a", "shared.b")}
     broadcast = Broadcast("run", 1, linear_partition().shared_state({**shared, "private.c": None}),
                           batches={"a": 2})  # type: ignore[dict-item]  # fmt: skip
@@ -220,7 +223,7 @@ def test_noise_of_an_update_is_that_of_its_event(is_deployed: bool) -> None:
         assert accepts(tensor, sigma)
         assert not accepts(tensor, sigma * 2 / 3)
         assert not accepts(tensor, sigma * 3 / 2)
-    update = own.answer(fedner().local, replace(broadcast, round=2))
+    update = own.run_round(fedner().local, replace(broadcast, round=2))
     for tensor in update.tensors.values():
         assert accepts(tensor, sigma)
         assert not accepts(tensor, sigma * 2 / 3)
@@ -231,7 +234,7 @@ def test_noise_of_an_update_is_that_of_its_event(is_deployed: bool) -> None:
         (found.shared["shared.a"], found.shared["shared.b"]),
         (found.shared["shared.a"], found.private["private.c"]),
         (found.shared["shared.a"], again.shared["shared.a"]),
-        (found.shared["shared.a"], wide("b", noise=1.5, clip=2.0, source=source).privacy.gradient(
+        (found.shared["shared.a"], other.privacy.gradient(
             WideLearner(), linear_partition(), 2, ("round", 1, "platform", "b", "step", 0), 0
         )["shared.a"]),
     ]  # fmt: skip
@@ -242,8 +245,8 @@ def test_noise_of_an_update_is_that_of_its_event(is_deployed: bool) -> None:
 
 @pytest.mark.parametrize("unit", ["sentence", "platform"])
 def test_noise_of_the_server_is_on_the_sum(unit: str) -> None:
-    changes = {"where": "central", "unit": unit, "clip": 3.0}
-    algorithm = fedner(FednerSettings(server=FedAvgSettings().local.optimiser))
+    changes = {"where": "central", "unit": unit, "max_grad_norm": 3.0}
+    algorithm = fedner(FednerSettings(server_optimizer=FedAvgSettings().local.optimizer))
     engine = InProcess(lambda name: wide(name, **changes), ["a", "b"], algorithm.local)
     noise = ServerNoise(3.0, 0.5, unit == "platform", source=SOURCE)
     plan = RunSettings("dp", 1, 4, {"a": 4, "b": 4}, noise=noise)
@@ -259,8 +262,10 @@ def test_noise_of_the_server_is_on_the_sum(unit: str) -> None:
 
 
 def test_strict_local_privacy_bounds_and_noises_the_whole_update() -> None:
-    own = random_platform("alpha", privacy=linear_steps(unit="platform", noise=0.0, clip=1e-3))
-    update = own.answer(fedavg().local, Broadcast("run", 1, initial(), batches={"alpha": 4}))
+    own = random_platform(
+        "alpha", privacy=linear_steps(unit="platform", noise_multiplier=0.0, max_grad_norm=1e-3)
+    )
+    update = own.run_round(fedavg().local, Broadcast("run", 1, initial(), batches={"alpha": 4}))
     size = sum(float(tensor.square().sum()) for tensor in update.tensors.values()) ** 0.5
     assert size == pytest.approx(1e-3)
     event = from_json(update.event["release"])  # type: ignore[index]
@@ -281,7 +286,7 @@ def pre_noise(data: list[tuple[float, ...]], weights: tuple[float, ...], clip: f
     for name, value in zip(learner.weights(), weights, strict=True):
         learner.weights()[name].fill_(value)
     units = every_sentence(len(data))
-    steps = PrivateSteps(PlatformPrivacy(clip, 0.0, 1, source=SOURCE), units)
+    steps = DPSteps(PlatformPrivacy(clip, 0.0, 1, source=SOURCE), units)
     found = steps.gradient(learner, linear_partition(), 1, (), 0)  # all units; divided by 1
     return torch.cat([found[name] for name in sorted(found)]).double()
 
@@ -363,11 +368,11 @@ def test_fedavg_with_noise_at_the_server_protects_platforms_only(
 
 
 def test_unit_platform_refuses_what_its_one_clip_does_not_cover() -> None:
-    own = private_linear("alpha", unit="platform")
+    own = dp_linear("alpha", unit="platform")
     algorithm = scaffold(ScaffoldSettings(steps=1))
     extra = algorithm.init(initial()).extra
     with pytest.raises(FednerError, match="extra tensors"):
-        own.answer(algorithm.local, Broadcast("run", 1, initial(), extra, {"alpha": 4}))
+        own.run_round(algorithm.local, Broadcast("run", 1, initial(), extra, {"alpha": 4}))
 
 
 def test_scaffolds_variates_are_made_of_noised_steps_alone() -> None:
@@ -377,7 +382,7 @@ def test_scaffolds_variates_are_made_of_noised_steps_alone() -> None:
     for name in ("alpha", "beta"):
         own = random_platform(name, 12, privacy=linear_steps(public_units=10**9))
         own.name = "same"  # other data, the same streams
-        answers.append(own.answer(algorithm.local, Broadcast(
+        answers.append(own.run_round(algorithm.local, Broadcast(
             "run", 1, initial(), algorithm.init(initial()).extra, {"same": 1}
         )))  # fmt: skip
     left, right = answers
@@ -399,7 +404,7 @@ def test_slices_are_disjoint_by_unit_and_compose_in_parallel() -> None:
         for pool in sliced_units(fewer, "document", privacy)
     ]
     assert after == [each - {gone} for each in names], "nobody else moved"
-    steps = PrivateSteps(privacy, pools)
+    steps = DPSteps(privacy, pools)
     slices = []
     for turn in range(5):
         steps.begin(turn)
@@ -437,7 +442,7 @@ def test_the_order_of_platforms_and_a_resume_change_no_bit(tmp_path: Path) -> No
     central = linear_run(fedner(), where="central")
     backwards = dict(reversed(SIZES.items()))
     engine = InProcess(
-        lambda name: private_linear(name, where="central"), list(backwards), fedner().local
+        lambda name: dp_linear(name, where="central"), list(backwards), fedner().local
     )
     noise = ServerNoise(1.0, 1.0, source=SOURCE)
     other = run(fedner(), engine, initial(), RunSettings("dp", 4, 9, backwards, noise=noise), 7)
@@ -445,8 +450,8 @@ def test_the_order_of_platforms_and_a_resume_change_no_bit(tmp_path: Path) -> No
 
 
 def test_what_leaves_is_noised_and_nothing_else() -> None:
-    own = private_linear("alpha")
-    update = own.answer(fedner().local, Broadcast("run", 1, initial(), batches={"alpha": 4}))
+    own = dp_linear("alpha")
+    update = own.run_round(fedner().local, Broadcast("run", 1, initial(), batches={"alpha": 4}))
     back = update_from_bytes(update_to_bytes(update))
     assert back.loss is None
     assert back.scores is None
@@ -471,19 +476,22 @@ def test_own_batches_are_accounted_with_n_over_the_public_size(where: str) -> No
 
 def test_the_server_divides_own_batches_by_what_all_of_them_expect() -> None:
     """Without noise the joint step is the sum of clipped gradients over 9 + 9 + 5 units."""
-    silent = {"where": "central", "noise": 0.0}
+    silent = {"where": "central", "noise_multiplier": 0.0}
     draws = {}
     for name, size in SIZES.items():
-        own = private_linear(name, **silent)
+        own = dp_linear(name, **silent)
         ask = Broadcast("dp", 1, initial(), batches=dict.fromkeys(SIZES, 9))
-        draws[name] = own.answer(fedner().local, ask).tensors
+        draws[name] = own.run_round(fedner().local, ask).tensors
         assert own.privacy is not None
         assert own.privacy.settings.expected(9) == min(9, size)
     algorithm = fedner(
-        FednerSettings(server=replace(FedAvgSettings().local.optimiser, rate=1.0), batching="each")
+        FednerSettings(
+            server_optimizer=replace(FedAvgSettings().local.optimizer, learning_rate=1.0),
+            batching="each",
+        )
     )
     noise = ServerNoise(1.0, 0.0, source=SOURCE)
-    engine = InProcess(lambda name: private_linear(name, **silent), list(SIZES), algorithm.local)
+    engine = InProcess(lambda name: dp_linear(name, **silent), list(SIZES), algorithm.local)
     done = run(algorithm, engine, initial(), RunSettings("dp", 1, 9, SIZES, noise=noise), 7)
     for key, tensor in done.server.shared.items():
         total = sum(float(draws[name][key]) for name in SIZES)
@@ -501,11 +509,11 @@ class Overheard(LinearLearner):
         self.seeds: list[int] = []
 
     def clipped(
-        self, draw: Draw, clip: float, names: Collection[str], loss: str, seed: int
+        self, draw: Draw, max_grad_norm: float, names: Collection[str], loss: str, seed: int
     ) -> Clipped:
         if draw.num_units:  # nobody is drawn to see beforehand whether the model can be clipped
             self.seeds.append(seed)
-        return super().clipped(draw, clip, names, loss, seed)
+        return super().clipped(draw, max_grad_norm, names, loss, seed)
 
 
 @pytest.mark.parametrize("is_deployed", [False, True])
@@ -518,7 +526,7 @@ def test_dropout_of_a_deployed_step_follows_from_no_seed(is_deployed: bool) -> N
         own = platform(
             "alpha", learner, linear_partition(), 7, privacy=linear_steps(4, source=source)
         )
-        own.answer(fedner().local, Broadcast("run", 1, initial(), batches={"alpha": 4}))
+        own.run_round(fedner().local, Broadcast("run", 1, initial(), batches={"alpha": 4}))
         seeds += learner.seeds
     assert len(seeds) == 2
     if is_deployed:
@@ -533,7 +541,7 @@ def test_dropout_of_a_deployed_step_follows_from_no_seed(is_deployed: bool) -> N
 def test_the_server_refuses_no_sum_for_its_size_before_it_noised_it() -> None:
     """Empty draws have norm 0: by their median every other sum would be absurd."""
     algorithm = fedner()
-    engine = InProcess(lambda name: private_linear(name, where="central"), list(SIZES),
+    engine = InProcess(lambda name: dp_linear(name, where="central"), list(SIZES),
                        algorithm.local)  # fmt: skip
     noise = ServerNoise(1.0, 1.0, source=SOURCE)
     strict = NormRule(factor=1.0001, bound=1e-6)
@@ -558,11 +566,9 @@ def test_a_failed_step_for_the_server_has_the_precision_of_any_other(
     def answer(fails: bool) -> dict[str, torch.dtype]:
         own = tagger_platform(name, privacy=tagger_steps(name, 1.0, where="central"))
         if fails:
-            monkeypatch.setattr(
-                "fedner.federated.private_steps.draw_sentences", lambda *_, **__: 1 / 0
-            )
+            monkeypatch.setattr("fedner.federated.dp_steps.draw_sentences", lambda *_, **__: 1 / 0)
         order = Broadcast("run", 1, first_shared(), batches={name: 8})
-        update = own.answer(fedner().local, order)
+        update = own.run_round(fedner().local, order)
         assert bool(next(iter(update.tensors.values())).any()) is not fails
         return {key: tensor.dtype for key, tensor in update.tensors.items()}
 

@@ -10,21 +10,21 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from dp_killed_run import ROUNDS, SIZES, dp_platform, engine_in, plan
 from linear_platform import initial
-from private_killed_run import ROUNDS, SIZES, engine_in, plan, private_platform
 
 from fedner.errors import FednerError
 from fedner.federated.algorithms import fedner
+from fedner.federated.dp_steps import BudgetSpentError
 from fedner.federated.messages import Broadcast, Update, update_to_bytes
 from fedner.federated.orders import RoundPassedError
 from fedner.federated.participation import Participation
-from fedner.federated.private_steps import BudgetSpentError
 from fedner.federated.run import run
 from fedner.federated.screening import NormRule, Screen
 from fedner.privacy.ledger import read_spent
 from fedner.privacy.ledger_files import default_witness
 
-SCRIPT = Path(__file__).with_name("private_killed_run.py")
+SCRIPT = Path(__file__).with_name("dp_killed_run.py")
 KILLS, GRANTED = 3, 5  # fewer rounds than the run has, all lives together
 
 
@@ -33,11 +33,11 @@ def ask(round_: int = 1, shift: float = 0.0) -> Broadcast:
 
 
 def test_asked_again_it_sends_the_same_bytes_at_no_new_cost(tmp_path: Path) -> None:
-    own = private_platform(tmp_path, 100.0, "alpha")
-    first = own.answer(fedner().local, ask())
+    own = dp_platform(tmp_path, 100.0, "alpha")
+    first = own.run_round(fedner().local, ask())
     after = {name: tensor.clone() for name, tensor in own.private().items()}
-    own.answer(fedner().local, ask(2))
-    again = own.answer(fedner().local, ask())
+    own.run_round(fedner().local, ask(2))
+    again = own.run_round(fedner().local, ask())
     assert update_to_bytes(replace(again, event=None)) == update_to_bytes(
         replace(first, event=None)
     )
@@ -45,9 +45,9 @@ def test_asked_again_it_sends_the_same_bytes_at_no_new_cost(tmp_path: Path) -> N
     assert own.last_round == 1
     assert len(own.privacy.ledger.releases) == 2  # type: ignore[union-attr]
     with pytest.raises(RoundPassedError):
-        own.answer(fedner().local, ask(shift=0.5))
+        own.run_round(fedner().local, ask(shift=0.5))
     assert len(own.privacy.ledger.releases) == 2  # type: ignore[union-attr]
-    other = own.answer(fedner().local, ask(2, shift=0.5))  # of the newest round: a new release
+    other = own.run_round(fedner().local, ask(2, shift=0.5))  # of the newest round: a new release
     assert update_to_bytes(replace(other, event=None, round=1)) != update_to_bytes(
         replace(first, event=None)
     )
@@ -74,13 +74,13 @@ def test_a_spent_budget_is_a_failure_that_stops_or_not_by_the_rule(tmp_path: Pat
 
 
 def test_a_refused_round_leaves_no_trace_in_the_private_weights(tmp_path: Path) -> None:
-    own = private_platform(tmp_path, 0.3, "alpha")
+    own = dp_platform(tmp_path, 0.3, "alpha")
     number = 0
     before = own.state()
     with suppress(BudgetSpentError):
         for number in range(1, 500):
             before = own.state()
-            own.answer(fedner().local, ask(number))
+            own.run_round(fedner().local, ask(number))
     assert 1 < number < 499
     after = own.state()
     assert after.facts == before.facts
@@ -89,26 +89,26 @@ def test_a_refused_round_leaves_no_trace_in_the_private_weights(tmp_path: Path) 
 
 
 def test_a_ledger_that_went_back_is_refused_by_the_server(tmp_path: Path) -> None:
-    own = private_platform(tmp_path, 100.0, "alpha")
-    own.answer(fedner().local, ask(1))
+    own = dp_platform(tmp_path, 100.0, "alpha")
+    own.run_round(fedner().local, ask(1))
     ledger = tmp_path / "ledgers" / "alpha"
     own.close()
     # A whole older disk: folder and witness together. The platform itself cannot tell.
     shutil.copytree(ledger, tmp_path / "older")
     shutil.copy(default_witness(ledger), tmp_path / "older-witness")
-    own = private_platform(tmp_path, 100.0, "alpha")
+    own = dp_platform(tmp_path, 100.0, "alpha")
     screen = Screen(NormRule())
     for number in (2, 3):
-        update = own.answer(fedner().local, ask(number))
-        assert list(screen.sound([update], ask(number))) == [update]
+        update = own.run_round(fedner().local, ask(number))
+        assert list(screen.accepted_updates([update], ask(number))) == [update]
     own.close()
     shutil.rmtree(ledger)
     shutil.copytree(tmp_path / "older", ledger)
     shutil.copy(tmp_path / "older-witness", default_witness(ledger))
-    own = private_platform(tmp_path, 100.0, "alpha")
-    back: Update = own.answer(fedner().local, ask(4))
+    own = dp_platform(tmp_path, 100.0, "alpha")
+    back: Update = own.run_round(fedner().local, ask(4))
     own.close()
-    assert list(screen.sound([back], ask(4))) == []
+    assert list(screen.accepted_updates([back], ask(4))) == []
     assert [each.code for each in screen.refusals] == ["ledger"]
     assert "went back" in screen.refusals[0].message
     assert "alpha" in screen.events, "what it released is counted all the same"

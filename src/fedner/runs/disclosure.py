@@ -1,4 +1,4 @@
-"""What left each platform in a run, in tensors and bytes, and what stayed: the complete list."""
+"""What each platform disclosed in a run, in tensors and bytes, and what it kept: the whole list."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -13,7 +13,7 @@ NEVER = (
     "annotations of texts",
     TYPES,
     PRIVATE,
-    "optimiser states",
+    "optimizer states",
     "the platform's list of words",
 )
 WORD_TABLE = "embeddings.words.weight"
@@ -38,8 +38,10 @@ SIZE_NOTE = (
 )
 
 
-def what_left(federation: Federation, rounds: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """Return for every platform what left it over all rounds, and what never did.
+def describe_disclosure(
+    federation: Federation, rounds: Sequence[Mapping[str, Any]]
+) -> dict[str, Any]:
+    """Return what every platform transmitted over all rounds, and what it never disclosed.
 
     Args:
         federation: The federation.
@@ -61,8 +63,8 @@ def what_left(federation: Federation, rounds: Sequence[Mapping[str, Any]]) -> di
             "training_losses": sum(name in each["losses"] for each in rounds),
             "evaluations": sum(name in each["scores"] for each in rounds),
             "public_size": sizes[name],
-            "stayed": private,
-            "numbers_stayed": sum(each["numbers"] for each in private),
+            "kept": private,
+            "numbers_kept": sum(each["numbers"] for each in private),
         }
     return {
         "platforms": platforms,
@@ -72,10 +74,10 @@ def what_left(federation: Federation, rounds: Sequence[Mapping[str, Any]]) -> di
 
 
 def _never(federation: Federation) -> list[str]:
-    """Return what left no platform of this federation."""
+    """Return what no platform disclosed in this federation."""
     if federation.partition.private:
         return list(NEVER)
-    return [each for each in NEVER if each != PRIVATE]  # there are none that could have stayed
+    return [each for each in NEVER if each != PRIVATE]  # there are none that could be kept
 
 
 def _notes(federation: Federation) -> list[str]:
@@ -90,7 +92,8 @@ def _notes(federation: Federation) -> list[str]:
         notes.append(PIECE_NOTE)
     sizes, privacy = federation.public_sizes, federation.settings.privacy
     exact = [name for name in federation.names if sizes[name] == federation.true_size(name)]
-    # Of a protected platform not even that is told: declared and true size may be equal by chance.
+    # Of a protected platform not even that is disclosed: declared and true size may be equal by
+    # chance.
     if exact and (privacy.simulation or not privacy.enabled):
         notes.append(SIZE_NOTE.format(names=", ".join(exact)))
     return notes

@@ -17,75 +17,76 @@ from fedner.errors import FednerError
 from fedner.models.embeddings.sparse_rows import SparseRowsAdam
 from fedner.models.partition import lies_under
 
-OptimiserKind = Literal["adam", "sgd"]
+OptimizerName = Literal["adam", "sgd"]
 Schedule = Literal["constant", "linear"]
 
 
 @dataclass(frozen=True, slots=True)
-class OptimiserSettings:
+class OptimizerSettings:
     """How weights are stepped.
 
     Attributes:
-        kind: Adam, or plain SGD with optional momentum.
-        rate: The learning rate.
+        name: Adam, or plain SGD with optional momentum.
+        learning_rate: The learning rate.
         betas: Adam's decay rates.
         epsilon: Adam's denominator offset.
         momentum: SGD's momentum.
         weight_decay: L2 penalty added to the gradient.
-        schedule: A rate that stays, or one that falls in a straight line to 0.
+        schedule: Constant, or linear decay to 0.
         decay_steps: After how many steps a linear schedule reaches 0. A federation file may leave
             it out: then it is the length of the run.
-        warmup: The share of those steps in which the rate first rises, in a straight line too.
-        factors: Dotted prefixes of weights that are stepped at a multiple of the rate, as a
-            pretrained encoder is beside a fresh head; the first that fits counts.
+        warmup_ratio: The share of those steps in which the learning rate first rises, in a straight
+            line too.
+        factors: Dotted prefixes of weights that are stepped at a multiple of the learning rate, as
+            a pretrained encoder is beside a fresh head; the first that fits counts.
     """
 
-    kind: OptimiserKind = "adam"
-    rate: float = 1e-3
+    name: OptimizerName = "adam"
+    learning_rate: float = 1e-3
     betas: tuple[float, float] = (0.9, 0.999)
     epsilon: float = 1e-8
     momentum: float = 0.0
     weight_decay: float = 0.0
     schedule: Schedule = "constant"
     decay_steps: int | None = None
-    warmup: float = 0.0
+    warmup_ratio: float = 0.0
     factors: tuple[tuple[str, float], ...] = ()
 
     def __post_init__(self) -> None:
-        if not 0 <= self.warmup < 1 or (self.warmup and self.schedule != "linear"):
+        if not 0 <= self.warmup_ratio < 1 or (self.warmup_ratio and self.schedule != "linear"):
             raise FednerError(
-                f"warmup {self.warmup} with a {self.schedule} schedule; expected a share of a "
-                "linear one, from 0 to below 1",
+                f"warmup_ratio {self.warmup_ratio} with a {self.schedule} schedule; expected a "
+                "share of a linear one, from 0 to below 1",
                 'Set schedule = "linear", or leave the warm-up out.',
             )
 
     def factor_of(self, name: str) -> float:
-        """Return the multiple of the rate at which a weight is stepped."""
+        """Return the multiple of the learning rate at which a weight is stepped."""
         return next((factor for prefix, factor in self.factors if lies_under(name, prefix)), 1.0)
 
-    def rate_at(self, step: int) -> float:
-        """Return the rate of a step, counted from 0.
+    def learning_rate_at(self, step: int) -> float:
+        """Return the learning rate of a step, counted from 0.
 
         Raises:
             FednerError: A linear schedule that does not say when it ends.
         """
         if self.schedule == "constant":
-            return self.rate
+            return self.learning_rate
         if self.decay_steps is None or self.decay_steps < 1:
             raise FednerError(
                 f"a linear schedule with decay_steps {self.decay_steps}; expected at least 1",
-                "Say after how many steps the rate shall reach 0.",
+                "Say after how many steps the learning rate shall reach 0.",
             )
-        if not self.warmup:
-            return self.rate * max(0.0, 1.0 - step / self.decay_steps)
-        peak = self.warmup * self.decay_steps
+        if not self.warmup_ratio:
+            return self.learning_rate * max(0.0, 1.0 - step / self.decay_steps)
+        peak = self.warmup_ratio * self.decay_steps
         rising = (step + 1) / (peak + 1)
         falling = (self.decay_steps - step) / (self.decay_steps - peak)
-        return self.rate * max(0.0, min(rising, falling))
+        return self.learning_rate * max(0.0, min(rising, falling))
 
 
 @dataclass(slots=True)
-class Optimiser:
+class Optimizer:
     """Moments by parameter name; `step` changes the weights in place.
 
     Attributes:
@@ -96,7 +97,7 @@ class Optimiser:
         by_row: Adam over the rows of parameters whose gradients are row-sparse.
     """
 
-    settings: OptimiserSettings
+    settings: OptimizerSettings
     steps: int = 0
     first: dict[str, Tensor] = field(default_factory=dict)
     second: dict[str, Tensor] = field(default_factory=dict)
@@ -109,18 +110,20 @@ class Optimiser:
         self,
         weights: Mapping[str, Tensor],
         gradients: Mapping[str, Tensor],
-        rate: float | None = None,
+        learning_rate: float | None = None,
     ) -> None:
         """Step `weights` in place along `gradients` (same names).
 
         Args:
             weights: The weights, changed in place.
             gradients: The gradients.
-            rate: The learning rate of this step; None takes that of the settings' schedule.
+            learning_rate: That of this step; None takes that of the settings' schedule.
         """
         if not gradients:
             return
-        used = self.settings.rate_at(self.steps) if rate is None else rate
+        used = (
+            self.settings.learning_rate_at(self.steps) if learning_rate is None else learning_rate
+        )
         dense = dict(gradients)
         for name in sorted(name for name in gradients if gradients[name].is_sparse):
             if self._steps_rows(name):
@@ -129,14 +132,14 @@ class Optimiser:
             else:
                 dense[name] = gradients[name].to_dense()
         for factor, names in self._by_factor(dense).items():
-            if self.settings.kind == "adam":
+            if self.settings.name == "adam":
                 self._step_adam(names, weights, dense, used, factor)
             else:
                 self._step_sgd(names, weights, dense, used * factor)
         self.steps += 1
 
     def _by_factor(self, names: Iterable[str]) -> dict[float, list[str]]:
-        """Return the names, sorted, by the multiple of the rate at which they are stepped."""
+        """Return the names, sorted, by the multiple of the learning rate that each has."""
         found: dict[float, list[str]] = {}
         for name in sorted(names):
             found.setdefault(self.settings.factor_of(name), []).append(name)
@@ -153,7 +156,7 @@ class Optimiser:
         Raises:
             FednerError: The settings have no row-sparse Adam.
         """
-        if self.settings.kind != "adam" or self.settings.weight_decay:
+        if self.settings.name != "adam" or self.settings.weight_decay:
             raise FednerError(
                 f"{name}: row-sparse Adam with {self.settings}",
                 "Only Adam without weight decay steps rows lazily.",
@@ -161,22 +164,22 @@ class Optimiser:
         if name not in self.by_row:
             settings = self.settings
             self.by_row[name] = SparseRowsAdam(
-                weight, settings.rate, settings.betas, settings.epsilon
+                weight, settings.learning_rate, settings.betas, settings.epsilon
             )
         return self.by_row[name]
 
     def _steps_rows(self, name: str) -> bool:
         """Whether a row-sparse gradient is stepped row by row; moments and decay move all rows."""
-        if self.settings.kind == "adam":
+        if self.settings.name == "adam":
             return name in self.by_row
         return not self.settings.momentum and not self.settings.weight_decay
 
-    def _step_rows(self, weight: Tensor, gradient: Tensor, name: str, rate: float) -> None:
-        if self.settings.kind == "sgd":
-            weight.detach().add_(gradient, alpha=-rate)
+    def _step_rows(self, weight: Tensor, gradient: Tensor, name: str, learning_rate: float) -> None:
+        if self.settings.name == "sgd":
+            weight.detach().add_(gradient, alpha=-learning_rate)
             return
         rows = self.by_row[name]
-        rows.lr = rate
+        rows.lr = learning_rate
         rows.parameter.grad = gradient
         rows.step()
         rows.zero_grad()
@@ -186,7 +189,7 @@ class Optimiser:
         names: list[str],
         weights: Mapping[str, Tensor],
         gradients: Mapping[str, Tensor],
-        rate: float,
+        learning_rate: float,
         factor: float,
     ) -> None:
         for name in names:
@@ -207,7 +210,7 @@ class Optimiser:
             amsgrad=False,
             beta1=self.settings.betas[0],
             beta2=self.settings.betas[1],
-            lr=rate * factor,
+            lr=learning_rate * factor,
             weight_decay=self.settings.weight_decay,
             eps=self.settings.epsilon,
             maximize=False,
@@ -226,7 +229,7 @@ class Optimiser:
         names: list[str],
         weights: Mapping[str, Tensor],
         gradients: Mapping[str, Tensor],
-        rate: float,
+        learning_rate: float,
     ) -> None:
         directions = [gradients[name] for name in names]
         targets = [weights[name].detach() for name in names]
@@ -242,7 +245,7 @@ class Optimiser:
                     else held.mul_(self.settings.momentum).add_(direction)
                 )
             directions = [self.first[name] for name in names]
-        torch._foreach_add_(targets, directions, alpha=-rate)
+        torch._foreach_add_(targets, directions, alpha=-learning_rate)
 
     def state(self) -> dict[str, Tensor]:
         """Return the moments and the step count as named tensors, for a checkpoint."""
@@ -260,11 +263,11 @@ class Optimiser:
     @classmethod
     def restored(
         cls,
-        settings: OptimiserSettings,
+        settings: OptimizerSettings,
         state: Mapping[str, Tensor],
         weights: Mapping[str, Tensor] | None = None,
-    ) -> "Optimiser":
-        """Return the optimiser whose `state()` was stored.
+    ) -> "Optimizer":
+        """Return the optimizer whose `state()` was stored.
 
         Args:
             settings: How weights are stepped.
@@ -276,7 +279,7 @@ class Optimiser:
         """
         if "steps" not in state:
             raise FednerError(
-                f"the optimiser's state has no step count; it holds {sorted(state)[:4]}",
+                f"the optimizer's state has no step count; it holds {sorted(state)[:4]}",
                 "The checkpoint is not whole: resume from an earlier one.",
             )
         restored = cls(settings, int(state["steps"]))
@@ -300,7 +303,7 @@ class Optimiser:
             weight = weights.get(name)
             if not isinstance(weight, nn.Parameter):
                 raise FednerError(
-                    f"the optimiser's state has rows of {name!r}, which is no parameter here",
+                    f"the optimizer's state has rows of {name!r}, which is no parameter here",
                     "Restore it with the parameters of the tagger that it belongs to.",
                 )
             self.rows_of(name, weight).load_state_dict(state)

@@ -11,14 +11,14 @@ from fedner.engines.in_process import InProcess
 from fedner.engines.workers import Workers
 from fedner.errors import FednerError
 from fedner.federated.algorithms import fedner
-from fedner.federated.messages import Broadcast
-from fedner.federated.platform import Platform
-from fedner.federated.private_steps import (
+from fedner.federated.dp_steps import (
     BudgetSpentError,
+    DPSteps,
     PlatformPrivacy,
-    PrivateSteps,
     ScoreNoise,
 )
+from fedner.federated.messages import Broadcast
+from fedner.federated.platform import Platform
 from fedner.federated.record import RoundRecord
 from fedner.federated.run import OnRound, RunRecord, RunSettings, run
 from fedner.privacy.budget import Budget
@@ -30,7 +30,7 @@ from fedner.privacy.scores import NoisedScores
 from fedner.scoring import Scores
 
 SIZES = {"alpha": 12, "beta": 10}
-EVERY = ScoreNoise(clip=5.0, noise=20.0)
+EVERY = ScoreNoise(max_norm=5.0, noise_multiplier=20.0)
 SIMULATED = PlatformPrivacy(1.0, 8.0, 12, source=SeededSimulation(5), scores=EVERY)
 
 
@@ -50,7 +50,7 @@ def scored(
         chosen = PlatformPrivacy(1.0, 8.0, SIZES[name], scores=EVERY)
         ledger = Ledger.open(folder / name, Budget(budget, 1e-5, "sentence"))
     tested = None if chosen.scores is None else units
-    steps = PrivateSteps(chosen, (units,), ledger, tested=tested)
+    steps = DPSteps(chosen, (units,), ledger, tested=tested)
     return random_platform(name, SIZES[name], privacy=steps)
 
 
@@ -60,7 +60,7 @@ def ask(round_: int = 1, shift: float = 0.0) -> Broadcast:
 
 def test_what_is_noised_are_the_counts_of_the_test_part() -> None:
     """Counting that fails is answered with noise alone: this must not hide that it never works."""
-    hardly = replace(SIMULATED, scores=ScoreNoise(clip=1e6, noise=1e-12))
+    hardly = replace(SIMULATED, scores=ScoreNoise(max_norm=1e6, noise_multiplier=1e-12))
     found = scored(settings=hardly).scores(ask())
     assert isinstance(found, NoisedScores)
     assert (round(found.tp, 3), round(found.fp, 3)) == (24.0, 12.0)  # of twelve sentences
@@ -76,7 +76,7 @@ def test_scores_are_in_the_ledger_before_they_leave_and_told_again(tmp_path: Pat
     assert line.event == first.event
     assert isinstance(line.event, GaussianRelease)
     assert (line.event.purpose, line.event.sampling_probability) == ("statistics", 1.0)
-    assert (line.event.clip, line.event.noise_multiplier) == (5.0, 20.0)
+    assert (line.event.max_norm, line.event.noise_multiplier) == (5.0, 20.0)
     assert own.scores(ask()) == first, "the same numbers at no new cost"
     own.close()
     own = scored(folder=tmp_path)
@@ -102,7 +102,7 @@ def test_steps_and_scores_share_one_budget(tmp_path: Path) -> None:
     released = len(own.privacy.ledger.releases)  # type: ignore[union-attr]
     assert released == number - 1
     with pytest.raises(BudgetSpentError):
-        own.answer(fedner().local, ask(number))
+        own.run_round(fedner().local, ask(number))
     assert len(own.privacy.ledger.releases) == released  # type: ignore[union-attr]
     own.close()
     assert read_spent(tmp_path / "alpha").pld <= 0.5
@@ -149,7 +149,7 @@ def test_every_engine_tells_the_same_noised_scores() -> None:
 def test_a_run_that_was_stopped_pays_for_no_scores_twice(tmp_path: Path) -> None:
     """Stopped after round 3 was scored and before it was stored: round 3 is taken again."""
     algorithm = fedner()
-    plan = RunSettings("run", 6, 6, SIZES, evaluate_every=1, checkpoint_every=2, average=0.5)
+    plan = RunSettings("run", 6, 6, SIZES, evaluate_every=1, checkpoint_every=2, ema_decay=0.5)
 
     def go(*, resume: bool, on_round: OnRound | None = None) -> RunRecord:
         engine = InProcess(

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from fedner.experiments.private import PLAIN, main, table
+from fedner.experiments.dp import PLAIN, main, table
 from fedner.experiments.variants import Outcome, mean_and_deviation
 
 FEDERATION = """
@@ -20,7 +20,7 @@ buckets = 64
 shared = "everything"
 [algorithm]
 name = "fedner"
-server = { rate = 0.02 }
+server_optimizer = { learning_rate = 0.02 }
 [privacy]
 enabled = true
 where = "central"
@@ -28,7 +28,7 @@ epsilon = 3.0
 simulation = true
 [training]
 epochs = 2
-batch = 16
+batch_size = 16
 [[platforms]]
 name = "a"
 data = "synthetic:case-reports"
@@ -54,7 +54,7 @@ def test_the_study_runs_every_epsilon_variant_and_share(
     softmax = ["--variant", "softmax", "model.decoder=softmax"]
     study = [str(path), "--out", str(tmp_path / "out"), "--noise-seeds", "2", "--jobs", "1"]
     options = [*study, "--epsilons", "8", "--shares", "0.5", *softmax]
-    options += ["--plain", "training.batch=16", "--plain", "training.epochs=1"]
+    options += ["--plain", "training.batch_size=16", "--plain", "training.epochs=1"]
     assert main(options) == 0
     stored = json.loads((tmp_path / "out" / "outcomes.json").read_text())
     found = [(each["variant"], each["noise_seed"]) for each in stored]

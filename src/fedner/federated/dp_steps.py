@@ -1,4 +1,4 @@
-"""Differential privacy of a platform's steps: draw, clip, noise; what leaves is accounted for.
+"""Differential privacy of a platform's steps: Poisson sample, clip, noise, account.
 
 DP-SGD (Abadi et al. 2016) inside every algorithm: `Platform.gradient` is the one place where an
 algorithm gets a step's gradient, so that with noise there everything after it (steps, means,
@@ -6,10 +6,10 @@ differences of weights, control variates, moments) is post-processing of noised 
 
 What is protected is the *joint* gradient. A shared gradient depends on the private weights, and
 those were stepped on the same data. So of every unit the shared and the private gradient are
-clipped together, both are noised, and the private optimiser sees the noised part alone ("joint").
-Also valid: the private part is frozen while updates leave ("frozen"). Not valid is noise on the
-shared part only ("clear"): removing one unit changes the private weights and through them the
-shared gradient of every other unit, so that no clipping of single units bounds the change.
+clipped together, both are noised, and the private optimizer sees the noised part alone ("joint").
+Also valid: the private part is frozen while updates are transmitted ("frozen"). Not valid is noise
+on the shared part only ("clear"): removing one unit changes the private weights and through them
+the shared gradient of every other unit, so that no clipping of single units bounds the change.
 
 Where noise is added. Local: by the platform itself; nobody else is trusted. Central: the platform
 sends a clipped sum and the server adds the noise once to the sum over all platforms
@@ -77,15 +77,15 @@ class BudgetSpentError(FednerError):
 
 @dataclass(frozen=True, slots=True)
 class ScoreNoise:
-    """How the scores that leave a platform are protected (`privacy.scores`).
+    """How the scores that a platform discloses are protected (`privacy.scores`).
 
     Attributes:
-        clip: The largest norm of a unit's counts.
-        noise: Standard deviation of the noise over the clip.
+        max_norm: The largest norm of a unit's counts.
+        noise_multiplier: Standard deviation of the noise over `max_norm`.
     """
 
-    clip: float
-    noise: float
+    max_norm: float
+    noise_multiplier: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,9 +93,9 @@ class PlatformPrivacy:
     """How a platform's releases are protected: public facts, the same for whoever asks.
 
     Attributes:
-        clip: The largest norm of a unit's gradient, shared and private together; of the whole
-            update where the unit is the platform.
-        noise: Standard deviation of the noise over the clip.
+        max_grad_norm: The largest norm of a unit's gradient, shared and private together; of the
+            whole update where the unit is the platform.
+        noise_multiplier: Standard deviation of the noise over `max_grad_norm`.
         public_units: The declared number of units, n_i.
         unit: Whose presence is protected.
         where: Who adds the noise of the shared part.
@@ -104,12 +104,12 @@ class PlatformPrivacy:
         max_sentences: How many sentences of a unit take part in a step at most.
         num_slices: Slices of an incremental schedule, disjoint by unit.
         source: Where sample and noise come from: the operating system, or a seed in a simulation.
-        still_rows: Rows of tables that are never trained (padding), where noise has no business.
-        scores: How scores that leave are noised; None where none leave.
+        padding_rows: Rows of tables that are never trained (padding), where noise has no business.
+        scores: How disclosed scores are noised; None where none are disclosed.
     """
 
-    clip: float
-    noise: float
+    max_grad_norm: float
+    noise_multiplier: float
     public_units: int
     unit: Unit = "sentence"
     where: Where = "local"
@@ -118,7 +118,7 @@ class PlatformPrivacy:
     max_sentences: int | None = None
     num_slices: int = 1
     source: Source = field(default_factory=SystemEntropy)
-    still_rows: Mapping[str, int] = field(default_factory=dict)
+    padding_rows: Mapping[str, int] = field(default_factory=dict)
     scores: ScoreNoise | None = None
 
     def __post_init__(self) -> None:
@@ -137,7 +137,7 @@ class PlatformPrivacy:
             raise FednerError(
                 "noised scores with unit platform: the private part, with which they are computed, "
                 "is trained in the clear, so that no clipping bounds what they tell",
-                "Protect sentences, documents or patients, or let no scores leave.",
+                "Protect sentences, documents or patients, or disclose no scores.",
             )
         # The events know which numbers make sense.
         self.event(1, 1)
@@ -166,7 +166,7 @@ class PlatformPrivacy:
         return expected_size(self.probability(batch), self.public_units) / self.num_slices
 
     def event(self, batch: int, steps: int, turn: int = 0) -> GaussianRelease:
-        """Return what the accountant is told of the steps of a round.
+        """Return what the accountant hears of the steps of a round.
 
         Args:
             batch: The expected number of units in a step.
@@ -184,10 +184,10 @@ class PlatformPrivacy:
                 "Rounds are counted from 1.",
             )
         return GaussianRelease(
-            noise_multiplier=self.noise,
+            noise_multiplier=self.noise_multiplier,
             sampling_probability=self.probability(batch),
             unit=self.unit,
-            clip=self.clip,
+            max_norm=self.max_grad_norm,
             public_units=1 if is_whole else self.public_units,
             steps=1 if is_whole else steps,
             adjacency="replace_one" if is_whole and self.where == "local" else "add_or_remove_one",
@@ -197,14 +197,14 @@ class PlatformPrivacy:
         )
 
     def score_event(self) -> GaussianRelease | None:
-        """Return what the accountant is told of one release of scores; None where none leave."""
+        """Return what the accountant hears of one release of scores, if there is one."""
         if self.scores is None:
             return None
         return GaussianRelease(
-            noise_multiplier=self.scores.noise,
+            noise_multiplier=self.scores.noise_multiplier,
             sampling_probability=1.0,
             unit=self.unit,
-            clip=self.scores.clip,
+            max_norm=self.scores.max_norm,
             public_units=self.public_units,
             purpose="statistics",
             is_simulation=self.source.is_simulation,
@@ -212,7 +212,7 @@ class PlatformPrivacy:
 
 
 @dataclass(slots=True)
-class PrivateSteps:
+class DPSteps:
     """The private steps of one platform at work.
 
     Attributes:
@@ -222,7 +222,7 @@ class PrivateSteps:
         turn: The slice of the current round.
         num_steps: The steps of the current round: a public fact.
         taken: How many of them were taken.
-        tested: The units of the test part; None where no scores leave.
+        tested: The units of the test part; None where no scores are disclosed.
         is_charged: Whether the ledger, if there is one, has counted the current round.
     """
 
@@ -323,7 +323,7 @@ class PrivateSteps:
             noise at the server, once the server has noised the shared sum.
 
         Edge cases:
-            An empty draw is released like any other: noise alone. So is a step whose work on the
+            An empty sample is released like any other: noise alone. So is a step whose work on the
             data fails; why is noted for the owner.
 
         Args:
@@ -345,7 +345,7 @@ class PrivateSteps:
         value: dict[str, Tensor] | None = None
         try:
             value = released(self._clipped(learner, self._draw(batch, source), names, masks))
-        except Exception:  # noqa: BLE001 - whatever it is, it may depend on data: nobody is told
+        except Exception:  # noqa: BLE001 - whatever it is, it may depend on data: nobody hears of it
             self.note_failure(f"step {self.taken} of a round failed")
         # Not in the handler: its frames hold memory that the noise may need.
         return released(self._zeros(learner, names)) if value is None else value
@@ -359,7 +359,7 @@ class PrivateSteps:
     def _clipped(
         self, learner: Learner, draw: Draw, names: Collection[str], masks: int | None
     ) -> Clipped:
-        return learner.clipped(draw, self.settings.clip, names, self.settings.loss, masks)
+        return learner.clipped(draw, self.settings.max_grad_norm, names, self.settings.loss, masks)
 
     def _zeros(self, learner: Learner, names: Collection[str]) -> Clipped:
         """Return the clipped sum of nobody."""
@@ -368,7 +368,7 @@ class PrivateSteps:
             name: torch.zeros_like(weights[name], dtype=self._dtypes.get(name)).detach()
             for name in names
         }
-        return clip(zeros, self.settings.clip)
+        return clip(zeros, self.settings.max_grad_norm)
 
     def _noised(
         self,
@@ -387,10 +387,10 @@ class PrivateSteps:
             value.update(part_of(clipped, partition.shared).value)
             if not all_finite(value):
                 raise FednerError("a clipped sum holds numbers that are not finite")
-        noised = gaussian(part_of(clipped, own), settings.noise, source)
+        noised = gaussian(part_of(clipped, own), settings.noise_multiplier, source)
         mean = divide(noised, settings.expected(batch))
         value.update(rounded_like(mean, learner.weights()))
-        return without_rows(value, settings.still_rows)
+        return without_rows(value, settings.padding_rows)
 
     def whole_update(self, tensors: SharedState, path: Sequence[PathPart]) -> SharedState:
         """Return the update of a round, clipped as a whole and, locally, noised.
@@ -399,22 +399,22 @@ class PrivateSteps:
             An update that is not finite becomes zero: noise alone.
         """
         self._take_step()
-        clipped = clip(tensors, self.settings.clip)
+        clipped = clip(tensors, self.settings.max_grad_norm)
         if self.settings.where == "central":
             return SharedState(dict(clipped.value))
-        noised = gaussian(clipped, self.settings.noise, self.settings.source.at(*path))
-        return SharedState(without_rows(noised.value, self.settings.still_rows))
+        noised = gaussian(clipped, self.settings.noise_multiplier, self.settings.source.at(*path))
+        return SharedState(without_rows(noised.value, self.settings.padding_rows))
 
     def noise_alone(self, like: SharedState, batch: int, path: Sequence[PathPart]) -> SharedState:
         """Return an update in which there is nothing but noise; with a trusted server, nothing."""
         settings = self.settings
-        clipped = clip(map_shared(torch.zeros_like, like), settings.clip)
+        clipped = clip(map_shared(torch.zeros_like, like), settings.max_grad_norm)
         if settings.where == "central":
             return SharedState(dict(clipped.value))
-        noised = gaussian(clipped, settings.noise, settings.source.at(*path))
+        noised = gaussian(clipped, settings.noise_multiplier, settings.source.at(*path))
         if self.draws_units:
             noised = divide(noised, settings.expected(batch))
-        return SharedState(without_rows(noised.value, settings.still_rows))
+        return SharedState(without_rows(noised.value, settings.padding_rows))
 
     def _names(self, learner: Learner, partition: Partition) -> tuple[str, ...]:
         """Return the weights that are trained."""

@@ -17,7 +17,7 @@ from fedner.privacy.accountant import pld_epsilon
 from fedner.privacy.ledger import read_spent
 from fedner.runs.assembly import assemble, build_platform, initial_shared
 from fedner.runs.checks import algorithm_of
-from fedner.runs.folder import PRIVACY, WHAT_LEFT, RunFolder, tagger_folder
+from fedner.runs.folder import DISCLOSURE, PRIVACY, RunFolder, tagger_folder
 from fedner.runs.privacy import build_protected, ledger_name, protect
 from fedner.runs.privacy_record import run_spent
 from fedner.runs.training import Progress, engine_for, run_settings, train_run
@@ -47,13 +47,13 @@ def final_weights(folder: Path, rounds: int) -> dict[str, torch.Tensor]:
 def test_a_table_that_proves_nothing_is_refused_with_the_reason(tiny: Make) -> None:
     problems = told(
         tiny,
-        "privacy.noise=1.0",
+        "privacy.noise_multiplier=1.0",
         "privacy.simulation=true",
         "privacy.private_part=clear",
         "privacy.where=central",
         "algorithm.local_steps=3",
         'algorithm.loss="sum"',
-        "participation.rule=median",
+        "participation.aggregation=median",
         "partition.shared=everything",
         "partition.unannotated=marginal",
     )
@@ -61,14 +61,14 @@ def test_a_table_that_proves_nothing_is_refused_with_the_reason(tiny: Make) -> N
         "privacy.private_part",
         "algorithm.local_steps",
         "algorithm.loss",
-        "participation.rule",
+        "participation.aggregation",
         "partition.unannotated",
     }
     assert "every other unit" in problems["privacy.private_part"]
 
 
 def test_an_algorithm_whose_update_the_noise_does_not_cover(tiny: Make) -> None:
-    both = ("privacy.simulation=true", "privacy.noise=1.0")
+    both = ("privacy.simulation=true", "privacy.noise_multiplier=1.0")
     central = told(tiny, *both, "privacy.where=central", 'algorithm={name="fedavg"}')
     assert "gradients that nobody noised" in central["privacy.where"]
     whole = told(tiny, *both, "privacy.unit=platform", 'algorithm={name="scaffold"}')
@@ -80,12 +80,17 @@ def test_an_algorithm_whose_update_the_noise_does_not_cover(tiny: Make) -> None:
 
 
 def test_a_deployment_needs_ledgers_and_public_sizes_and_tells_no_scores(tiny: Make) -> None:
-    problems = told(tiny, "privacy.noise=1.0", 'training.controls=["alone"]', "privacy.budget=8")
+    problems = told(
+        tiny,
+        "privacy.noise_multiplier=1.0",
+        'training.baselines=["local-only"]',
+        "privacy.budget=8",
+    )
     assert set(problems) == {
         "privacy.budget",
         "privacy.tuned_on",
         "training.evaluate_every",
-        "training.controls",
+        "training.baselines",
         *(f"platforms[{number}].public_size" for number in range(3)),
         *(f"platforms[{number}].ledger" for number in range(3)),
     }
@@ -100,13 +105,17 @@ def test_a_deployment_reads_no_types_off_the_texts_and_has_no_parts(
     tiny: Make, tmp_path: Path, ledgers: Opened
 ) -> None:
     write_jsonl(tmp_path / "ward.jsonl", generate("case-reports", 40, 1))
-    own = ("privacy.noise=1.0", *ledgers(9), f"platforms.0.data={tmp_path / 'ward.jsonl'}")
-    problems = told(tiny, *own, 'platforms.1.part="1/2"', "platforms.0.split.seed=3")
+    own = (
+        "privacy.noise_multiplier=1.0",
+        *ledgers(9),
+        f"platforms.0.data={tmp_path / 'ward.jsonl'}",
+    )
+    problems = told(tiny, *own, 'platforms.1.shard="1/2"', "platforms.0.split.seed=3")
     assert set(problems) == {
         "platforms[0].labels",
         "platforms[0].format",
         "platforms[0].split.seed",
-        "platforms[1].part",
+        "platforms[1].shard",
     }
     assert "rare one" in problems["platforms[0].labels"]
     declared = 'platforms.0.labels=["ADE", "Drug"]'
@@ -120,7 +129,7 @@ def test_a_deployment_reads_no_types_off_the_texts_and_has_no_parts(
     repeated = told(tiny, *own, declared, "platforms.0.format=ade", "privacy.unit=document")
     assert set(repeated) == {"platforms[0].format"}
     # Whose presence is protected makes no difference: sizes and types are told all the same.
-    whole = told(tiny, "privacy.noise=1.0", "privacy.unit=platform")
+    whole = told(tiny, "privacy.noise_multiplier=1.0", "privacy.unit=platform")
     assert {key for key in whole if "public_size" in key} == {
         f"platforms[{number}].public_size" for number in range(3)
     }
@@ -128,15 +137,15 @@ def test_a_deployment_reads_no_types_off_the_texts_and_has_no_parts(
 
 def test_no_two_platforms_share_a_ledger(tiny: Make, tmp_path: Path, ledgers: Opened) -> None:
     same = f'platforms.2.ledger="{tmp_path / "0"}"'
-    problems = told(tiny, "privacy.noise=1.0", *ledgers(9), same)
+    problems = told(tiny, "privacy.noise_multiplier=1.0", *ledgers(9), same)
     assert set(problems) == {"platforms[2].ledger"}
     assert "that of case-reports" in problems["platforms[2].ledger"]
 
 
 @pytest.mark.parametrize("unit", ["document", "patient"])
-def test_parts_of_a_corpus_tear_no_unit_apart(tiny: Make, unit: str) -> None:
-    on = ("privacy.simulation=true", "privacy.noise=1.0", f"privacy.unit={unit}")
-    part = 'platforms.0.part="1/2"'
+def test_shards_of_a_corpus_tear_no_unit_apart(tiny: Make, unit: str) -> None:
+    on = ("privacy.simulation=true", "privacy.noise_multiplier=1.0", f"privacy.unit={unit}")
+    part = 'platforms.0.shard="1/2"'
     problems = told(tiny, *on, part)
     assert set(problems) == {"platforms[0].split.by"}
     assert "several platforms" in problems["platforms[0].split.by"]
@@ -144,7 +153,7 @@ def test_parts_of_a_corpus_tear_no_unit_apart(tiny: Make, unit: str) -> None:
 
 
 def test_patients_that_nobody_named_cannot_be_the_unit(tiny: Make) -> None:
-    settings = tiny(*ON, "privacy.noise=1.0", "privacy.unit=patient", *SIZES)
+    settings = tiny(*ON, "privacy.noise_multiplier=1.0", "privacy.unit=patient", *SIZES)
     federation = assemble(settings)
     data = {
         name: replace(each, sentences=tuple(replace(one, patient=None) for one in each.sentences))
@@ -173,27 +182,32 @@ def test_slices_cost_as_much_as_the_worst_of_them(tiny: Make) -> None:
     assert protection is not None
     privacy = protection.platforms["forum-posts"]
     assert privacy.num_slices == 2
-    step = (privacy.noise, privacy.probability(4))
+    step = (privacy.noise_multiplier, privacy.probability(4))
     assert 5.9 < pld_epsilon({step: 3}, 1e-5) <= 6.0, "3 of the 6 rounds touch a unit"
 
 
 def test_a_linear_rate_ends_with_the_run(tiny: Make) -> None:
-    settings = tiny('algorithm.server={rate=0.02, schedule="linear"}', "private.schedule=linear")
+    settings = tiny(
+        'algorithm.server_optimizer={learning_rate=0.02, schedule="linear"}',
+        "local_optimizer.schedule=linear",
+    )
     federation = assemble(settings)
-    own = build_platform(federation, "forum-posts").settings.optimiser
-    assert own.rate_at(0) == 0.02
-    assert own.rate_at(3) == pytest.approx(0.01)
-    assert own.rate_at(6) == 0.0
+    own = build_platform(federation, "forum-posts").settings.optimizer
+    assert own.learning_rate_at(0) == 0.02
+    assert own.learning_rate_at(3) == pytest.approx(0.01)
+    assert own.learning_rate_at(6) == 0.0
     made = algorithm_of(settings, 6).init({"w": torch.zeros(1)})  # type: ignore[arg-type]
-    assert made.optimiser is not None
-    assert made.optimiser.settings.decay_steps == 6
+    assert made.optimizer is not None
+    assert made.optimizer.settings.decay_steps == 6
 
 
 @pytest.mark.parametrize("where", ["local", "central"])
 def test_a_simulation_resumes_bit_for_bit_and_says_what_it_is(
     tiny: Make, tmp_path: Path, where: str
 ) -> None:
-    settings = tiny(*ON, "privacy.noise=1.0", f"privacy.where={where}", "privacy.unit=document")
+    settings = tiny(
+        *ON, "privacy.noise_multiplier=1.0", f"privacy.where={where}", "privacy.unit=document"
+    )
     train_run(settings, tmp_path / "whole")
 
     def stop(record: object) -> None:
@@ -215,14 +229,14 @@ def test_a_simulation_resumes_bit_for_bit_and_says_what_it_is(
     page = (tmp_path / "cut" / "report.html").read_text()
     assert "Simulation of differential privacy" in page
     assert "protects nobody" in page
-    left = RunFolder(tmp_path / "cut").read(WHAT_LEFT)
+    left = RunFolder(tmp_path / "cut").read(DISCLOSURE)
     assert all(each["training_losses"] == 0 for each in left["platforms"].values())
 
 
 def test_another_noise_seed_is_another_run_on_the_same_split(tiny: Make) -> None:
     found = []
     for seed in (1, 2):
-        settings = tiny(*ON, "privacy.noise=1.0", f"privacy.noise_seed={seed}")
+        settings = tiny(*ON, "privacy.noise_multiplier=1.0", f"privacy.noise_seed={seed}")
         federation = assemble(settings)
         found.append(protect(federation))
         test = federation.data["forum-posts"].test
@@ -260,7 +274,11 @@ def test_two_simulations_of_one_title_and_one_ledger_are_two_runs(
     """The second is not answered with the releases of the first, nor refused for its rounds."""
     ledgers = [f'platforms.{number}.ledger="{tmp_path / str(number)}"' for number in range(3)]
     for seed in (1, 2):
-        noise = ("privacy.noise=2", "privacy.budget=1000.0", f"privacy.noise_seed={seed}")
+        noise = (
+            "privacy.noise_multiplier=2",
+            "privacy.budget=1000.0",
+            f"privacy.noise_seed={seed}",
+        )
         settings = tiny(*ON, *noise, *ledgers)
         train_run(settings, tmp_path / f"run {seed}")
     assert (
@@ -271,7 +289,11 @@ def test_two_simulations_of_one_title_and_one_ledger_are_two_runs(
 
 
 def test_a_frozen_private_part_is_trained_after_the_last_update(tiny: Make, tmp_path: Path) -> None:
-    changes = ("privacy.noise=1.0", "privacy.private_part=frozen", "privacy.private_epochs=2")
+    changes = (
+        "privacy.noise_multiplier=1.0",
+        "privacy.private_part=frozen",
+        "privacy.private_epochs=2",
+    )
     settings = tiny(*ON, *changes)
     train_run(settings, tmp_path / "run")
     federation = assemble(settings)
@@ -292,7 +314,9 @@ def test_a_frozen_private_part_is_trained_after_the_last_update(tiny: Make, tmp_
 
 @pytest.mark.parametrize("unit", ["sentence", "platform"])
 def test_what_epsilon_does_not_cover_is_said(tiny: Make, tmp_path: Path, unit: str) -> None:
-    settings = tiny(*ON, "privacy.noise=1.0", f"privacy.unit={unit}", "training.rounds=1")
+    settings = tiny(
+        *ON, "privacy.noise_multiplier=1.0", f"privacy.unit={unit}", "training.rounds=1"
+    )
     train_run(settings, tmp_path / "run")
     notes = " ".join(RunFolder(tmp_path / "run").read(PRIVACY)["notes"])
     assert ("private part was trained without noise" in notes) is (unit == "platform")
@@ -303,7 +327,7 @@ def test_what_epsilon_does_not_cover_is_said(tiny: Make, tmp_path: Path, unit: s
 def test_the_server_of_a_deployment_noises_every_sum_once(
     tiny: Make, tmp_path: Path, ledgers: Opened
 ) -> None:
-    settings = tiny("privacy.noise=2.0", "privacy.where=central", *ledgers(40))
+    settings = tiny("privacy.noise_multiplier=2.0", "privacy.where=central", *ledgers(40))
     federation = assemble(settings)
     protection = protect(federation)
     plan = run_settings(federation, protection)
@@ -325,15 +349,18 @@ def test_the_server_of_a_deployment_noises_every_sum_once(
 def test_clipping_without_noise_is_for_simulations_and_costs_everything(
     tiny: Make, tmp_path: Path
 ) -> None:
-    train_run(tiny(*ON, "privacy.noise=0", "training.rounds=2"), tmp_path / "run")
+    train_run(tiny(*ON, "privacy.noise_multiplier=0", "training.rounds=2"), tmp_path / "run")
     spent = RunFolder(tmp_path / "run").read(PRIVACY)["platforms"]["forum-posts"]
     assert spent["pld"] is None
     assert spent["rdp"] is None
     assert "infinite" in (tmp_path / "run" / "report.html").read_text()
-    assert "privacy.noise" in told(tiny, "privacy.noise=0")
+    assert "privacy.noise_multiplier" in told(tiny, "privacy.noise_multiplier=0")
 
 
-SCORED = ("privacy.scores={every=2, noise=30.0, clip=4.0}", "training.evaluate_every=0")
+SCORED = (
+    "privacy.scores={every=2, noise_multiplier=30.0, max_norm=4.0}",
+    "training.evaluate_every=0",
+)
 
 
 def test_noised_scores_are_part_of_the_target(tiny: Make) -> None:
@@ -350,16 +377,18 @@ def test_noised_scores_are_part_of_the_target(tiny: Make) -> None:
 
 
 def test_where_noised_scores_prove_nothing_they_are_refused(tiny: Make, ledgers: Opened) -> None:
-    on = ("privacy.simulation=true", "privacy.noise=1.0", *SCORED)
+    on = ("privacy.simulation=true", "privacy.noise_multiplier=1.0", *SCORED)
     assert "in the clear" in told(tiny, *on, "privacy.unit=platform")["privacy.scores"]
     assert "two releases" in told(tiny, *on, "privacy.where=central")["privacy.scores"]
     assert "nothing yet" in told(tiny, *on, "privacy.private_part=frozen")["privacy.scores"]
     assert set(told(tiny, *on, "training.evaluate_every=3")) == {"training.evaluate_every"}
-    tiny("privacy.noise=1.0", *ledgers(9), *SCORED)
+    tiny("privacy.noise_multiplier=1.0", *ledgers(9), *SCORED)
 
 
 def test_test_patients_that_nobody_named_are_told_of(tiny: Make) -> None:
-    federation = assemble(tiny(*ON, "privacy.noise=1.0", "privacy.unit=patient", *SIZES, *SCORED))
+    federation = assemble(
+        tiny(*ON, "privacy.noise_multiplier=1.0", "privacy.unit=patient", *SIZES, *SCORED)
+    )
     name = "forum-posts"
     data = federation.data[name]
     tested = set(data.test)
@@ -378,7 +407,7 @@ def test_noised_scores_of_a_run_are_charged_and_called_noised(
     tiny: Make, tmp_path: Path, ledgers: Opened, is_deployed: bool
 ) -> None:
     kind = ledgers(60, "document") if is_deployed else (*ON, *SIZES)
-    settings = tiny(*kind, "privacy.noise=1.0", "privacy.unit=document", *SCORED)
+    settings = tiny(*kind, "privacy.noise_multiplier=1.0", "privacy.unit=document", *SCORED)
     train_run(settings, tmp_path / "run")
     folder = RunFolder(tmp_path / "run")
     told_in = [each["round"] for each in folder.rounds() if each["scores"]]
@@ -388,8 +417,8 @@ def test_noised_scores_of_a_run_are_charged_and_called_noised(
     for name, platform in spent["platforms"].items():
         assert platform["steps"] == 6
         assert platform["score_releases"] == 3
-        assert (platform["score_noise"], platform["score_clip"]) == ([30.0], [4.0])
-        assert (platform["noise"], platform["clip"]) == ([1.0], [1.0])
+        assert (platform["score_noise_multiplier"], platform["score_max_norm"]) == ([30.0], [4.0])
+        assert (platform["noise_multiplier"], platform["max_grad_norm"]) == ([1.0], [1.0])
         [probability] = platform["sampling_probability"]
         expected = {(1.0, probability): 6, (30.0, 1.0): 3}
         assert platform["pld"] == pytest.approx(pld_epsilon(expected, 1e-5))

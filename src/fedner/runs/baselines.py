@@ -1,4 +1,4 @@
-"""The controls of a run: every platform alone, and all data pooled, each as well as can be."""
+"""The baselines of a run, local-only and centralized, each as well as can be."""
 
 import signal
 from collections.abc import Callable, Iterator, Sequence
@@ -18,7 +18,7 @@ from fedner.engines.roster import one_thread
 from fedner.engines.workers import safe_method
 from fedner.errors import FednerError
 from fedner.federated.algorithms import FednerSettings, LocalTraining
-from fedner.federated.controls import AloneSettings, alone, pooled
+from fedner.federated.baselines import LocalOnlySettings, train_centralized, train_local_only
 from fedner.federated.sizes import batch_sizes
 from fedner.models.checkpoint import CARD
 from fedner.models.embeddings.words import WordEmbedding
@@ -26,30 +26,30 @@ from fedner.models.features import EncodedCorpus, context_tensor, encode_corpus,
 from fedner.runs.assembly import (
     Federation,
     encoded,
+    local_optimizer,
     new_tagger,
     num_rounds,
     pieces_of,
-    private_optimiser,
     rounds_in_epoch,
 )
 from fedner.runs.checks import parameters_of
-from fedner.runs.finishing import finish
+from fedner.runs.finetuning import finetune
 from fedner.runs.folder import RunFolder
-from fedner.runs.outcome import ALONE, POOLED
+from fedner.runs.outcome import CENTRALIZED, LOCAL_ONLY
 from fedner.runs.taggers import keep_tagger, space_of
 from fedner.training import TrainingSettings, TrainingState
 
-CONTROLS = "controls"
+BASELINES = "baselines"
 POLL_SECONDS = 0.2
 
 
 @dataclass(frozen=True, slots=True)
-class ControlPoint:
-    """How far a control is.
+class BaselinePoint:
+    """How far a baseline is.
 
     Attributes:
-        method: "alone" or "pooled".
-        platforms: Whose tagger it is; pooled ones belong to all.
+        method: "local-only" or "centralized".
+        platforms: Whose tagger it is; a centralized one belongs to all.
         epoch: Counted from 1, anew for every training.
         strict_f1: On the held-out part of the training data, where there is one.
     """
@@ -60,24 +60,24 @@ class ControlPoint:
     strict_f1: float | None
 
 
-OnPoint = Callable[[ControlPoint], None]
+OnPoint = Callable[[BaselinePoint], None]
 Say = Callable[[str], None]
 
 
-def train_alone(federation: Federation, folder: RunFolder, say: Say, on_point: OnPoint) -> None:
+def run_local_only(federation: Federation, folder: RunFolder, say: Say, on_point: OnPoint) -> None:
     """Train every platform by itself, several at a time where the settings have workers.
 
     Platforms that an earlier call finished are left as they are.
     """
-    names = [name for name in federation.names if not _is_done(folder, name, ALONE)]
+    names = [name for name in federation.names if not _is_done(folder, name, LOCAL_ONLY)]
     if not names:
         return
-    say("every platform alone: batch size and length chosen on a tenth of its training part")
+    say("local-only: batch size and length chosen on a tenth of its training part")
     workers = min(federation.settings.engine.workers, len(names))
     if workers < 2:
         for name in names:
             with one_thread():
-                _alone(federation, folder, name, on_point)
+                _local_only(federation, folder, name, on_point)
         return
     _side_by_side(federation, folder, names, workers, on_point)
 
@@ -86,58 +86,58 @@ def _is_done(folder: RunFolder, name: str, method: str) -> bool:
     return (folder.tagger(name, method) / CARD).is_file()
 
 
-def _alone(federation: Federation, folder: RunFolder, name: str, on_point: OnPoint) -> None:
+def _local_only(federation: Federation, folder: RunFolder, name: str, on_point: OnPoint) -> None:
     settings, data = federation.settings, federation.data[name]
-    space = space_of(federation, name, ALONE)
+    space = space_of(federation, name, LOCAL_ONLY)
     corpus = select(encoded(federation, name, space), data.train)
-    control = AloneSettings(
+    baseline = LocalOnlySettings(
         batches=_batches(federation, name),
         least_steps=num_rounds(federation) * _steps_per_round(federation, name),
         training=_training(federation),
         patience=settings.training.patience,
-        most_epochs=settings.training.control_epochs,
+        most_epochs=settings.training.baseline_epochs,
         by=settings.platform(name).split.by,
-        falling=settings.private.schedule == "linear",
+        linear_decay=settings.local_optimizer.schedule == "linear",
     )
-    result = alone(
+    result = train_local_only(
         partial(new_tagger, federation, name, space),
         corpus,
         data.train_sentences,
         space,
-        control,
+        baseline,
         settings.seed,
-        after_epoch=partial(_tell, on_point, ALONE, (name,)),
+        after_epoch=partial(_tell, on_point, LOCAL_ONLY, (name,)),
     )
-    if settings.training.finish_epochs:
-        finish(federation, name, result.tagger, space)
+    if settings.training.finetune_epochs:
+        finetune(federation, name, result.tagger, space)
     record = {
-        "batch": result.batch,
+        "batch_size": result.batch_size,
         "epochs": result.epochs,
         "steps": result.steps,
-        "steps_in_federation": control.least_steps,
+        "steps_in_federation": baseline.least_steps,
         "tried": [asdict(each) for each in result.tried],
     }
-    folder.write(f"{CONTROLS}/{ALONE}/{name}.json", record)
-    keep_tagger(federation, folder, name, ALONE, result.tagger)
+    folder.write(f"{BASELINES}/{LOCAL_ONLY}/{name}.json", record)
+    keep_tagger(federation, folder, name, LOCAL_ONLY, result.tagger)
 
 
 def _tell(on_point: OnPoint, method: str, platforms: tuple[str, ...], state: TrainingState) -> None:
     last = state.curve[-1]
-    on_point(ControlPoint(method, platforms, last.epoch, last.strict_f1))
+    on_point(BaselinePoint(method, platforms, last.epoch, last.strict_f1))
 
 
 def _training(federation: Federation) -> TrainingSettings:
     settings = federation.settings
     return TrainingSettings(
-        batch=settings.training.batch,
-        optimiser=private_optimiser(settings),
-        clip=settings.private.clip or None,
+        batch_size=settings.training.batch_size,
+        optimizer=local_optimizer(settings),
+        max_grad_norm=settings.local_optimizer.max_grad_norm or None,
     )
 
 
 def _batches(federation: Federation, name: str) -> tuple[int, ...]:
-    """Return the batch sizes that a platform alone chooses from: N, and its share of it."""
-    total = federation.settings.training.batch
+    """Return the batch sizes that the local-only baseline chooses from: N, and its share of it."""
+    total = federation.settings.training.batch_size
     if not isinstance(parameters_of(federation.settings), FednerSettings):
         return (total,)
     sizes = federation.public_sizes
@@ -146,14 +146,14 @@ def _batches(federation: Federation, name: str) -> tuple[int, ...]:
 
 
 def _steps_per_round(federation: Federation, name: str) -> int:
-    """Return how many optimiser steps a platform takes in a round of the federation."""
+    """Return how many optimizer steps a platform takes in a round of the federation."""
     parameters = parameters_of(federation.settings)
     if isinstance(parameters, FednerSettings):
         return parameters.local_steps
     local = getattr(parameters, "local", None)
     if not isinstance(local, LocalTraining):
         return 1
-    batch = federation.settings.training.batch
+    batch = federation.settings.training.batch_size
     per_epoch = -(-len(federation.data[name].train) // batch)
     return local.epochs * per_epoch if local.steps is None else local.steps
 
@@ -183,7 +183,7 @@ def _side_by_side(
                     each.result()
             except BrokenProcessPool as error:
                 raise FednerError(
-                    "a process that trains a platform alone has died",
+                    "a process that trains a local-only baseline has died",
                     "The machine may be out of memory: set engine.workers to 0 and resume.",
                 ) from error
 
@@ -211,7 +211,7 @@ def _start(federation: Federation, folder: RunFolder, points: Any) -> None:
 
 
 def _work(name: str) -> None:
-    _alone(_here["federation"], _here["folder"], name, _here["points"].put)
+    _local_only(_here["federation"], _here["folder"], name, _here["points"].put)
 
 
 def _drain(points: Any, on_point: OnPoint) -> None:
@@ -225,30 +225,34 @@ def _drain(points: Any, on_point: OnPoint) -> None:
 # All data in one place.
 
 
-def train_pooled(federation: Federation, folder: RunFolder, say: Say, on_point: OnPoint) -> None:
+def run_centralized(federation: Federation, folder: RunFolder, say: Say, on_point: OnPoint) -> None:
     """Train one tagger on the joined data of all platforms: what privacy forbids."""
-    if all(_is_done(folder, name, POOLED) for name in federation.names):
+    if all(_is_done(folder, name, CENTRALIZED) for name in federation.names):
         return
-    say("all data pooled: what privacy forbids, as a bound")
+    say("centralized: all data in one place, which privacy forbids; as a bound")
     settings, names = federation.settings, tuple(federation.names)
-    space = space_of(federation, names[0], POOLED)
+    space = space_of(federation, names[0], CENTRALIZED)
     corpus, annotated = _joined(federation)
     epochs = max(1, round(num_rounds(federation) / rounds_in_epoch(federation)))
     tagger = new_tagger(federation, names[0], space)
     training = _training(federation)
     with one_thread():
-        pooled(
+        train_centralized(
             tagger,
             corpus,
             space,
             annotated,
-            TrainingSettings(epochs, training.batch, training.optimiser, training.clip),
+            TrainingSettings(
+                epochs, training.batch_size, training.optimizer, training.max_grad_norm
+            ),
             settings.seed,
-            after_epoch=partial(_tell, on_point, POOLED, names),
+            after_epoch=partial(_tell, on_point, CENTRALIZED, names),
         )
-    folder.write(f"{CONTROLS}/{POOLED}.json", {"epochs": epochs, "batch": training.batch})
+    folder.write(
+        f"{BASELINES}/{CENTRALIZED}.json", {"epochs": epochs, "batch_size": training.batch_size}
+    )
     for name in names:
-        keep_tagger(federation, folder, name, POOLED, tagger)
+        keep_tagger(federation, folder, name, CENTRALIZED, tagger)
 
 
 def _joined(federation: Federation) -> tuple[EncodedCorpus, list[tuple[str, ...]]]:
@@ -268,7 +272,7 @@ def _joined(federation: Federation) -> tuple[EncodedCorpus, list[tuple[str, ...]
     corpus = encode_corpus(
         sentences,
         WordEmbedding(federation.source, trainable=federation.settings.embeddings.trained),
-        space=space_of(federation, names[0], POOLED),
+        space=space_of(federation, names[0], CENTRALIZED),
         context_TD=context,
         pieces=pieces_of(federation, sentences),
         device=federation.device,
