@@ -17,7 +17,7 @@ from fedner.models.partition import Partition, partition
 from fedner.optimizers import OptimizerSettings
 from fedner.privacy.noise import Clipped, sum_of_disjoint
 from fedner.privacy.noise import clip as clip_state
-from fedner.privacy.sampling import Draw
+from fedner.privacy.sampling import PoissonSample
 from fedner.scoring import Counts, Scores
 from fedner.tensors import SharedState
 
@@ -55,13 +55,18 @@ class LinearLearner:
         return (error**2 / 2).mean(), {name: gradient[i : i + 1] for i, name in enumerate(order)}
 
     def clipped(
-        self, draw: Draw, max_grad_norm: float, names: Collection[str], loss: str, seed: int
+        self,
+        sample: PoissonSample,
+        max_grad_norm: float,
+        names: Collection[str],
+        loss: str,
+        seed: int,
     ) -> Clipped:
         """The slow loop over units: each unit's summed gradient over `names`, clipped whole."""
         del loss, seed
         parts = [clip_state({name: torch.zeros(1) for name in names}, max_grad_norm)]
-        for unit in range(draw.num_units):
-            own = [s for s, u in zip(draw.sentences, draw.units_B, strict=True) if u == unit]
+        for unit in range(sample.num_units):
+            own = [s for s, u in zip(sample.sentences, sample.units_B, strict=True) if u == unit]
             _, gradient = self.gradients(np.asarray(own), 0)
             summed = {name: gradient[name] * len(own) for name in names}
             parts.append(clip_state(summed, max_grad_norm))

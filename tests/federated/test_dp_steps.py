@@ -45,7 +45,7 @@ from fedner.privacy.entropy import SeededSimulation, SystemEntropy
 from fedner.privacy.events import GaussianRelease, from_json
 from fedner.privacy.noise import Clipped
 from fedner.privacy.noise import clip as clip_state
-from fedner.privacy.sampling import Draw, Units, draw_sentences
+from fedner.privacy.sampling import PoissonSample, Units, draw_sentences
 from fedner.training import trainable
 
 SOURCE = SeededSimulation(5)
@@ -100,11 +100,11 @@ def one_by_one(name: str, steps: DPSteps, batch: int, names: set[str]) -> dict[s
     """Each unit's gradient by plain backward passes, clipped over `names` together, summed."""
     own = tagger_platform(name, dropout=0.0)
     path = ("round", 1, "platform", name, "step", 0)
-    draw = draw_sentences(steps.pools[0], steps.settings.probability(batch), SOURCE.at(*path))
+    sample = draw_sentences(steps.pools[0], steps.settings.probability(batch), SOURCE.at(*path))
     weights = trainable(own.learner.tagger)  # type: ignore[attr-defined]
     total = {each: torch.zeros_like(weights[each]).detach() for each in names}
-    for unit in range(draw.num_units):
-        mine = [s for s, u in zip(draw.sentences, draw.units_B, strict=True) if u == unit]
+    for unit in range(sample.num_units):
+        mine = [s for s, u in zip(sample.sentences, sample.units_B, strict=True) if u == unit]
         summed: dict[str, Tensor] = {}
         for sentence in mine:
             _, gradient = own.learner.gradients(np.asarray([sentence]), 0)
@@ -112,7 +112,7 @@ def one_by_one(name: str, steps: DPSteps, batch: int, names: set[str]) -> dict[s
         size = float(torch.sqrt(sum(each.double().square().sum() for each in summed.values())))
         for key in names:
             total[key] += summed[key] * min(1.0, steps.settings.max_grad_norm / size)
-    assert draw.num_units > 1
+    assert sample.num_units > 1
     return total
 
 
@@ -183,9 +183,14 @@ class WideLearner(LinearLearner):
             self._weights[name] = torch.zeros(WIDE)
 
     def clipped(
-        self, draw: Draw, max_grad_norm: float, names: Collection[str], loss: str, seed: int
+        self,
+        sample: PoissonSample,
+        max_grad_norm: float,
+        names: Collection[str],
+        loss: str,
+        seed: int,
     ) -> Clipped:
-        del draw, loss, seed
+        del sample, loss, seed
         return clip_state({name: torch.zeros(WIDE) for name in names}, max_grad_norm)
 
     def gradients(
@@ -509,11 +514,16 @@ class Overheard(LinearLearner):
         self.seeds: list[int] = []
 
     def clipped(
-        self, draw: Draw, max_grad_norm: float, names: Collection[str], loss: str, seed: int
+        self,
+        sample: PoissonSample,
+        max_grad_norm: float,
+        names: Collection[str],
+        loss: str,
+        seed: int,
     ) -> Clipped:
-        if draw.num_units:  # nobody is drawn to see beforehand whether the model can be clipped
+        if sample.num_units:  # nobody is drawn to see beforehand whether the model can be clipped
             self.seeds.append(seed)
-        return super().clipped(draw, max_grad_norm, names, loss, seed)
+        return super().clipped(sample, max_grad_norm, names, loss, seed)
 
 
 @pytest.mark.parametrize("is_deployed", [False, True])

@@ -43,7 +43,7 @@ from fedner.privacy.ledger import Ledger, read_spent
 from fedner.privacy.ledger_files import FAILURES
 from fedner.privacy.noise import Clipped
 from fedner.privacy.noise import clip as clip_state
-from fedner.privacy.sampling import Draw, Units
+from fedner.privacy.sampling import PoissonSample, Units
 from fedner.privacy.scores import NoisedScores
 from fedner.scoring import Counts
 from fedner.tensors import SharedState
@@ -69,10 +69,15 @@ class Watched(LinearLearner):
         return torch.zeros(()), {name: torch.zeros(WIDE) for name in self._weights}
 
     def clipped(
-        self, draw: Draw, max_grad_norm: float, names: Collection[str], loss: str, seed: int
+        self,
+        sample: PoissonSample,
+        max_grad_norm: float,
+        names: Collection[str],
+        loss: str,
+        seed: int,
     ) -> Clipped:
         del loss, seed
-        if draw.num_units:
+        if sample.num_units:
             self.on_data()
         return clip_state({name: torch.zeros(WIDE) for name in names}, max_grad_norm)
 
@@ -220,9 +225,14 @@ def test_a_step_that_was_not_charged_touches_no_data(tmp_path: Path) -> None:
 def test_a_model_that_cannot_be_clipped_is_refused_before_the_charge(tmp_path: Path) -> None:
     class Odd(Watched):
         def clipped(
-            self, draw: Draw, max_grad_norm: float, names: Collection[str], loss: str, seed: int
+            self,
+            sample: PoissonSample,
+            max_grad_norm: float,
+            names: Collection[str],
+            loss: str,
+            seed: int,
         ) -> Clipped:
-            del draw, max_grad_norm, names, loss, seed
+            del sample, max_grad_norm, names, loss, seed
             raise FednerError("There is no per-unit gradient for odd.layer.")
 
     own = watched(tmp_path)
@@ -298,10 +308,15 @@ class NotFinite(Watched):
     """Clips to sums that no noise makes finite."""
 
     def clipped(
-        self, draw: Draw, max_grad_norm: float, names: Collection[str], loss: str, seed: int
+        self,
+        sample: PoissonSample,
+        max_grad_norm: float,
+        names: Collection[str],
+        loss: str,
+        seed: int,
     ) -> Clipped:
-        found = super().clipped(draw, max_grad_norm, names, loss, seed)
-        if draw.num_units:
+        found = super().clipped(sample, max_grad_norm, names, loss, seed)
+        if sample.num_units:
             for tensor in found.value.values():
                 tensor[0] = float("nan")
         return found

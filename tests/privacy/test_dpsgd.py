@@ -17,10 +17,10 @@ from fedner.models.embeddings.words import HashedWords, WordEmbedding
 from fedner.models.features import Batch, EncodedCorpus, TagSpace, collate, encode_corpus
 from fedner.models.tagger import Tagger
 from fedner.models.zoo import RECIPES, Recipe, build_tagger
-from fedner.privacy.dpsgd import accumulate, clipped_draw, clipped_sum
+from fedner.privacy.dpsgd import accumulate, clipped_sample, clipped_sum
 from fedner.privacy.noise import Clipped
 from fedner.privacy.per_layer import lstm
-from fedner.privacy.sampling import Draw
+from fedner.privacy.sampling import PoissonSample
 
 CONTEXT = 7
 pytestmark = pytest.mark.usefixtures("_one_thread")
@@ -322,8 +322,8 @@ def test_micro_batches_change_nothing() -> None:
 
 def test_a_draw_keeps_its_units_whatever_the_order_of_the_batch() -> None:
     case = make(small(RECIPES["LSTM-CRF"]))
-    draw = Draw(sentences=(1, 6, 0, 5, 2), units_B=(0, 0, 1, 2, 2), num_units=4)
-    found, norms_U = clipped_draw(case.tagger, case.corpus, draw, 2.0)
+    draw = PoissonSample(sentences=(1, 6, 0, 5, 2), units_B=(0, 0, 1, 2, 2), num_units=4)
+    found, norms_U = clipped_sample(case.tagger, case.corpus, draw, 2.0)
     expected, norms = one_by_one(case, [[1, 6], [0], [5, 2]], 2.0)
     assert_same(found, expected)
     np.testing.assert_allclose(norms_U, [*norms, 0.0], rtol=1e-5)

@@ -16,7 +16,7 @@ from fedner.privacy.sampling import (
     Units,
     draw_sentences,
     expected_size,
-    poisson_draw,
+    poisson_sample,
     sampling_probability,
     slice_of,
     units_of,
@@ -32,7 +32,7 @@ def test_each_unit_takes_part_with_the_probability(source: Source, probability: 
     num_units, num_steps = 5_000, 40
     taken = np.zeros((num_steps, num_units))
     for step in range(num_steps):
-        taken[step, poisson_draw(num_units, probability, source.at("step", step))] = 1
+        taken[step, poisson_sample(num_units, probability, source.at("step", step))] = 1
     total = num_units * num_steps
     spread = Z * math.sqrt(probability * (1 - probability) / total)
     assert abs(taken.mean() - probability) < spread
@@ -47,23 +47,23 @@ def test_each_unit_takes_part_with_the_probability(source: Source, probability: 
 
 @pytest.mark.parametrize("source", SOURCES)
 def test_draws_are_sorted_indices_and_may_be_empty(source: Source) -> None:
-    drawn = poisson_draw(1_000, 0.5, source)
+    drawn = poisson_sample(1_000, 0.5, source)
     assert drawn.tolist() == sorted(set(drawn.tolist()))
-    assert poisson_draw(1_000, 1.0, source).tolist() == list(range(1_000))
-    assert poisson_draw(50, 1e-18, source).size == 0
-    assert poisson_draw(0, 0.5, source).size == 0
+    assert poisson_sample(1_000, 1.0, source).tolist() == list(range(1_000))
+    assert poisson_sample(50, 1e-18, source).size == 0
+    assert poisson_sample(0, 0.5, source).size == 0
     empty = draw_sentences(Units("sentence", ((0,), (1,))), 1e-18, source)
     assert (empty.sentences, empty.units_B, empty.num_units) == ((), (), 0)
 
 
 def test_the_system_never_repeats_and_a_simulation_does() -> None:
     system = SystemEntropy()
-    first, second = (poisson_draw(500, 0.5, system.at("step", 0)).tolist() for _ in range(2))
+    first, second = (poisson_sample(500, 0.5, system.at("step", 0)).tolist() for _ in range(2))
     assert first != second
     seeded = SeededSimulation(1)
-    at_zero = poisson_draw(500, 0.5, seeded.at("step", 0)).tolist()
-    assert at_zero == poisson_draw(500, 0.5, seeded.at("step", 0)).tolist()
-    assert at_zero != poisson_draw(500, 0.5, seeded.at("step", 1)).tolist()
+    at_zero = poisson_sample(500, 0.5, seeded.at("step", 0)).tolist()
+    assert at_zero == poisson_sample(500, 0.5, seeded.at("step", 0)).tolist()
+    assert at_zero != poisson_sample(500, 0.5, seeded.at("step", 1)).tolist()
 
 
 def test_probability_and_divisor_come_from_public_facts() -> None:
@@ -75,7 +75,7 @@ def test_probability_and_divisor_come_from_public_facts() -> None:
             sampling_probability(batch, units)
     for probability in (0.0, -0.1, 1.1, float("nan")):
         with pytest.raises(FednerError, match="probability"):
-            poisson_draw(10, probability, SystemEntropy())
+            poisson_sample(10, probability, SystemEntropy())
 
 
 def sentences(owners: list[int]) -> list[Sentence]:
@@ -109,7 +109,7 @@ def test_a_unit_takes_part_whole_or_with_m_sentences(
 ) -> None:
     units = units_of(sentences(owners), "document")
     draw = draw_sentences(units, 0.6, SeededSimulation(seed), max_sentences=most)
-    chosen = poisson_draw(len(units), 0.6, SeededSimulation(seed)).tolist()
+    chosen = poisson_sample(len(units), 0.6, SeededSimulation(seed)).tolist()
     assert draw.num_units == len(chosen)
     assert len(draw.sentences) == len(draw.units_B)
     assert list(draw.units_B) == sorted(draw.units_B)  # a unit's sentences stand together

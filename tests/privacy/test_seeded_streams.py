@@ -4,7 +4,7 @@ Another stream is as random, but a study that is run again with its seed would d
 """
 
 from fedner.privacy.entropy import SeededSimulation, random_words
-from fedner.privacy.sampling import Units, draw_sentences, poisson_draw, slice_of
+from fedner.privacy.sampling import Units, draw_sentences, poisson_sample, slice_of
 
 SOURCE = SeededSimulation(5).at("round", 3)
 
@@ -15,7 +15,7 @@ def test_words_follow_from_seed_and_path() -> None:
 
 
 def test_units_of_a_step() -> None:
-    assert poisson_draw(20, 0.3, SOURCE).tolist() == [6, 10, 14, 15, 18]
+    assert poisson_sample(20, 0.3, SOURCE).tolist() == [6, 10, 14, 15, 18]
 
 
 def test_sentences_of_the_units_of_a_step() -> None:

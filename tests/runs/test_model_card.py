@@ -30,7 +30,7 @@ MARKDOWN = MarkdownIt("commonmark").enable("table")
 NAMES = ("case-reports", "forum-posts", "social-posts")
 HEADINGS = [
     "Intended use", "Data, as declared", "Scores", "Scores by type", "Privacy",
-    "What left each platform", "How to use it", "Limits", "Settings", "Versions",
+    "What each platform disclosed", "How to use it", "Limits", "Settings", "Versions",
 ]  # fmt: skip
 
 
@@ -89,7 +89,7 @@ def test_the_card_has_the_numbers_of_the_run(finished: Path) -> None:
             assert rows[name][column].startswith(spread(platform["intervals"][method]["strict"]))
         assert rows[name][5] == platform["gain"]["verdict"]
     left = RunFolder(finished).read(DISCLOSURE)["platforms"]
-    sent, tensors = tables(section_of(text, "What left each platform"))
+    sent, tensors = tables(section_of(text, "What each platform disclosed"))
     for row in sent[1:]:
         assert row[1] == str(left[row[0]]["updates"])
         assert row[4].startswith(f"{left[row[0]]['bytes']:,} ")

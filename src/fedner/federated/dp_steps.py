@@ -47,7 +47,7 @@ from fedner.privacy.events import GaussianRelease, Slice, Unit
 from fedner.privacy.ledger import Ledger
 from fedner.privacy.noise import Clipped, clip, divide, gaussian, part_of, rounded_like
 from fedner.privacy.sampling import (
-    Draw,
+    PoissonSample,
     SampledUnit,
     Units,
     draw_sentences,
@@ -62,7 +62,7 @@ from fedner.tensors import SharedState, map_shared
 Where = Literal["local", "central"]
 PrivatePart = Literal["joint", "frozen", "clear"]
 
-_NOBODY = Draw((), (), 0)
+_NOBODY = PoissonSample((), (), 0)
 _log = logging.getLogger(__name__)
 
 WHY_NOT_CLEAR = (
@@ -245,7 +245,7 @@ class DPSteps:
             )
 
     @property
-    def draws_units(self) -> bool:
+    def samples_units(self) -> bool:
         """Whether steps are drawn, clipped and noised unit by unit."""
         return self.settings.unit != "platform"
 
@@ -261,7 +261,7 @@ class DPSteps:
                 "slice from 0 up",
                 "Rounds are counted from 1.",
             )
-        if num_steps > 1 and self.draws_units and self.settings.where == "central":
+        if num_steps > 1 and self.samples_units and self.settings.where == "central":
             raise FednerError(
                 "noise at the server, but more than one step in a round: the second one would "
                 "stand on shared weights that nobody noised",
@@ -277,7 +277,7 @@ class DPSteps:
         Raises:
             FednerError: If it trains something that has no per-unit gradient, or the like.
         """
-        if self.draws_units and not self._dtypes:
+        if self.samples_units and not self._dtypes:
             names = self._names(learner, partition)
             found = self._clipped(learner, _NOBODY, names, None)
             self._dtypes = {name: tensor.dtype for name, tensor in found.value.items()}
@@ -344,22 +344,24 @@ class DPSteps:
         released = partial(self._noised, learner, partition, names, batch, source)
         value: dict[str, Tensor] | None = None
         try:
-            value = released(self._clipped(learner, self._draw(batch, source), names, masks))
+            value = released(self._clipped(learner, self._sample(batch, source), names, masks))
         except Exception:  # noqa: BLE001 - whatever it is, it may depend on data: nobody hears of it
             self.note_failure(f"step {self.taken} of a round failed")
         # Not in the handler: its frames hold memory that the noise may need.
         return released(self._zeros(learner, names)) if value is None else value
 
-    def _draw(self, batch: int, source: Source) -> Draw:
+    def _sample(self, batch: int, source: Source) -> PoissonSample:
         settings = self.settings
         probability = settings.probability(batch)
         pool = self.pools[self.turn]
         return draw_sentences(pool, probability, source, max_sentences=settings.max_sentences)
 
     def _clipped(
-        self, learner: Learner, draw: Draw, names: Collection[str], masks: int | None
+        self, learner: Learner, sample: PoissonSample, names: Collection[str], masks: int | None
     ) -> Clipped:
-        return learner.clipped(draw, self.settings.max_grad_norm, names, self.settings.loss, masks)
+        return learner.clipped(
+            sample, self.settings.max_grad_norm, names, self.settings.loss, masks
+        )
 
     def _zeros(self, learner: Learner, names: Collection[str]) -> Clipped:
         """Return the clipped sum of nobody."""
@@ -412,7 +414,7 @@ class DPSteps:
         if settings.where == "central":
             return SharedState(dict(clipped.value))
         noised = gaussian(clipped, settings.noise_multiplier, settings.source.at(*path))
-        if self.draws_units:
+        if self.samples_units:
             noised = divide(noised, settings.expected(batch))
         return SharedState(without_rows(noised.value, settings.padding_rows))
 

@@ -17,10 +17,10 @@ from fedner.errors import FednerError
 from fedner.models.encoders import masks_from
 from fedner.models.features import Batch, EncodedCorpus, collate
 from fedner.models.tagger import Tagger
-from fedner.privacy.dpsgd import Loss, clipped_draw
+from fedner.privacy.dpsgd import Loss, clipped_sample
 from fedner.privacy.keystream import random_int16
 from fedner.privacy.noise import Clipped
-from fedner.privacy.sampling import Draw
+from fedner.privacy.sampling import PoissonSample
 from fedner.scoring import Counts, Scores, score, strict_by_sentence
 from fedner.training import Evaluation, trainable
 
@@ -50,13 +50,18 @@ class Learner(Protocol):
         """
 
     def clipped(
-        self, draw: Draw, clip: float, names: Collection[str], loss: Loss, seed: int | None
+        self,
+        sample: PoissonSample,
+        max_grad_norm: float,
+        names: Collection[str],
+        loss: Loss,
+        seed: int | None,
     ) -> Clipped:
-        """Return the sum of clipped per-unit gradients of a draw.
+        """Return the sum of clipped per-unit gradients of a Poisson sample.
 
         Args:
-            draw: The sentences and their units.
-            clip: The largest norm of a unit's gradient, over all of `names` together.
+            sample: The sentences and their units.
+            max_grad_norm: The largest norm of a unit's gradient, over all of `names` together.
             names: The weights that are trained.
             loss: A sentence's loss as the sum or the mean over its tokens.
             seed: Of the step's dropout in a simulation; None for masks that nobody can repeat.
@@ -120,9 +125,14 @@ class TaggerLearner:
         return loss.detach(), dict(zip(weights, dense, strict=True))
 
     def clipped(
-        self, draw: Draw, clip: float, names: Collection[str], loss: Loss, seed: int | None
+        self,
+        sample: PoissonSample,
+        max_grad_norm: float,
+        names: Collection[str],
+        loss: Loss,
+        seed: int | None,
     ) -> Clipped:
-        """Return the sum of clipped per-unit gradients of a draw, in micro-batches of whole units.
+        """Return the sum of clipped per-unit gradients, in micro-batches of whole units.
 
         Raises:
             FednerError: If the loss is not that of the gold tags.
@@ -138,7 +148,7 @@ class TaggerLearner:
             for weight in held:
                 weight.requires_grad_(False)
             with _seeded_masks(seed) if seed is not None else masks_from(self.tagger, random_int16):
-                return clipped_draw(self.tagger, self.corpus, draw, clip, loss=loss)[0]
+                return clipped_sample(self.tagger, self.corpus, sample, max_grad_norm, loss=loss)[0]
         finally:
             for weight in held:
                 weight.requires_grad_(True)

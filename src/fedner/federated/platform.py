@@ -172,7 +172,7 @@ class Platform:
             step: The step within the round: names the stream of its dropout.
             reading: Whether the loss is the mean or the sum over the batch.
         """
-        if self.privacy is not None and self.privacy.draws_units:
+        if self.privacy is not None and self.privacy.samples_units:
             return self._dp_gradient(self.privacy, broadcast, step, reading)
         sentences = self.sampler.draw(broadcast.batches[self.name])
         path = ("round", broadcast.round, "platform", self.name, "step", step, "dropout")
@@ -242,7 +242,7 @@ class Platform:
 
     def _begin_dp(self, privacy: DPSteps, local: "Local | None", turn: int, batch: int) -> None:
         """Begin a DP round: all that can be refused by public facts is refused here."""
-        if not privacy.draws_units:
+        if not privacy.samples_units:
             if local is not None and local.has_extra:
                 raise self._sends_extra()
             privacy.begin(turn)
@@ -309,7 +309,7 @@ class Platform:
     def _protected(self, privacy: DPSteps, done: Contribution, broadcast: Broadcast) -> Update:
         """Return the update of DP steps: without loss and, of unit platform, noised whole."""
         tensors = done.tensors
-        if not privacy.draws_units:
+        if not privacy.samples_units:
             if done.extra:
                 raise self._sends_extra()
             path = ("round", broadcast.round, "platform", self.name, "update")

@@ -4,7 +4,7 @@ Abadi et al. (2016), "Deep learning with differential privacy", lines 5-6 of alg
 
     sum over units u of  g_u * min(1, C / |g_u|),    g_u = gradient of the unit's summed loss,
 
-where |g_u| is taken over *all* trained parameters together, shared and private: one joint clip.
+where |g_u| is taken over *all* trained parameters together, shared and private: one joint bound.
 
 One forward and one backward pass give the gradient at the output of every layer. From it and the
 layer's inputs follow the norms |g_u|, by products of tokens (Goodfellow 2015; Rochette et al. 2019)
@@ -20,7 +20,7 @@ The weights may come from an attacker. Four things hold whatever finite weights 
   2. A unit whose values are not finite contributes exactly nothing and changes no other unit.
   3. From the tokens on everything is float64: norms, factors, sums.
   4. What rounding can do there is about 1e-16 of a unit's *mass*, the sum of the norms of all terms
-     of its gradient. A factor bounds the mass too, by `MASS` times the clip, so that cancelling
+     of its gradient. A factor bounds the mass too, by `MASS` times the bound, so that cancelling
      terms cannot hide anything. Honest gradients stay far below that (docs/privacy.md).
 
 Shapes: B sentences, L tokens, U units, K tags, D features.
@@ -52,7 +52,7 @@ from fedner.privacy.per_layer.mix import tap_mix
 from fedner.privacy.per_layer.products import one_thread
 from fedner.privacy.per_layer.tap import Factors, Measured, Tap, Totals
 from fedner.privacy.per_layer.units import Sizes, Units, units_of
-from fedner.privacy.sampling import Draw
+from fedner.privacy.sampling import PoissonSample
 
 _log = logging.getLogger(__name__)  # the platform's own: it never leaves
 
@@ -62,7 +62,7 @@ Unit = tuple[int, NDArray[np.int64]]  # its number, and its sentences by index i
 # Cells (sentences times tokens of the longest) of a micro-batch: caches on a CPU, memory elsewhere.
 CPU_CELLS = 2_048
 DEVICE_CELLS = 65_536
-# How much larger than the clip the mass of a clipped gradient may be.
+# How much larger than the bound the mass of a clipped gradient may be.
 MASS = 1_000.0
 
 _PRETRAINED = "embeddings.context"
@@ -81,7 +81,7 @@ def clipped_sum(
     tagger: Tagger,
     batch: Batch,
     units_B: Sequence[int] | NDArray[np.int64],
-    clip: float,
+    max_grad_norm: float,
     *,
     loss: Loss = "sum",
 ) -> tuple[Clipped, Tensor]:
@@ -89,21 +89,22 @@ def clipped_sum(
 
     Guarantee:
         Each unit's gradient over all trained parameters together enters with a norm of at most
-        `clip`, for any finite weights, so adding or removing one unit moves the sum by at most
-        `clip` (both up to a millionth), provided that a unit's sentences are all in this batch.
+        `max_grad_norm`, for any finite weights, so adding or removing one unit moves the sum by at
+        most `max_grad_norm` (both up to a millionth), provided that a unit's sentences are all in
+        this batch.
 
     Edge cases:
         A unit whose gradient is not finite contributes nothing; a unit without a sentence has norm
-        0. A unit whose terms cancel almost wholly contributes less than the clip (`MASS`). Dropout
-        draws one mask for norms and sum alike. For an empty draw see `accumulate`.
+        0. A unit whose terms cancel almost wholly contributes less than the bound (`MASS`). Dropout
+        draws one mask for norms and sum alike. For an empty sample see `accumulate`.
 
     Args:
         tagger: The tagger, in training or evaluation mode; left as it is.
         batch: The sentences.
         units_B: For each row of the batch the number of its unit, from 0. Rows are in the order of
             `batch.sentences`, longest first, not in the order that `collate` was asked for: for a
-            `sampling.Draw` use `clipped_draw`.
-        clip: The largest norm of a unit's gradient.
+            `sampling.PoissonSample` use `clipped_sample`.
+        max_grad_norm: The largest norm of a unit's gradient.
         loss: A sentence's negative log-likelihood as it is ("sum" over its tokens) or over the
             number of its tokens ("mean").
 
@@ -116,16 +117,16 @@ def clipped_sum(
         FednerError: The tagger trains something that has no per-unit gradient, such as a
             pretrained encoder, or the arguments do not fit each other.
     """
-    totals = _zero_totals(tagger, clip)
-    norms_U = _add_clipped(_measured(tagger, batch, units_B, loss), clip, totals)
-    return Clipped(totals, clip), norms_U
+    totals = _zero_totals(tagger, max_grad_norm)
+    norms_U = _add_clipped(_measured(tagger, batch, units_B, loss), max_grad_norm, totals)
+    return Clipped(totals, max_grad_norm), norms_U
 
 
 def accumulate(
     tagger: Tagger,
     corpus: EncodedCorpus,
     units: Sequence[Sequence[int] | NDArray[np.int64]],
-    clip: float,
+    max_grad_norm: float,
     *,
     loss: Loss = "sum",
     cells: int | None = None,
@@ -146,7 +147,7 @@ def accumulate(
         corpus: The platform's sentences.
         units: For each drawn unit its sentences, by index in the corpus; those without a token
             are left out.
-        clip: The largest norm of a unit's gradient.
+        max_grad_norm: The largest norm of a unit's gradient.
         loss: See `clipped_sum`.
         cells: Sentences times tokens of the longest in a micro-batch, at most, unless one unit
             alone has more; None for what suits the device.
@@ -154,7 +155,7 @@ def accumulate(
     Returns:
         The named sum, and the norm of each unit's gradient, in the order of `units`.
     """
-    totals = _zero_totals(tagger, clip)
+    totals = _zero_totals(tagger, max_grad_norm)
     device = corpus.device
     norms_U = torch.zeros(len(units), dtype=torch.float64, device=device)
     if cells is None:
@@ -163,28 +164,30 @@ def accumulate(
         places = torch.tensor([unit for unit, _ in chosen], device=device)
         measured = _measured_units(tagger, corpus, chosen, loss)
         if measured is not None:
-            norms_U[places] = _add_clipped(measured, clip, totals)
+            norms_U[places] = _add_clipped(measured, max_grad_norm, totals)
             continue
         for unit in chosen:
             alone = _measured_units(tagger, corpus, [unit], loss)
-            norms_U[unit[0]] = torch.inf if alone is None else _add_clipped(alone, clip, totals)[0]
-    return Clipped(totals, clip), norms_U
+            norms_U[unit[0]] = (
+                torch.inf if alone is None else _add_clipped(alone, max_grad_norm, totals)[0]
+            )
+    return Clipped(totals, max_grad_norm), norms_U
 
 
-def clipped_draw(
+def clipped_sample(
     tagger: Tagger,
     corpus: EncodedCorpus,
-    draw: Draw,
-    clip: float,
+    sample: PoissonSample,
+    max_grad_norm: float,
     *,
     loss: Loss = "sum",
     cells: int | None = None,
 ) -> tuple[Clipped, Tensor]:
-    """Return the sum of clipped per-unit gradients over a Poisson draw: see `accumulate`."""
-    units: list[list[int]] = [[] for _ in range(draw.num_units)]
-    for sentence, unit in zip(draw.sentences, draw.units_B, strict=True):
+    """Return the sum of clipped per-unit gradients over a Poisson sample: see `accumulate`."""
+    units: list[list[int]] = [[] for _ in range(sample.num_units)]
+    for sentence, unit in zip(sample.sentences, sample.units_B, strict=True):
         units[unit].append(sentence)
-    return accumulate(tagger, corpus, units, clip, loss=loss, cells=cells)
+    return accumulate(tagger, corpus, units, max_grad_norm, loss=loss, cells=cells)
 
 
 def _whole_units(
@@ -202,7 +205,7 @@ def _whole_units(
             present.append((int(lengths[sentences].max()), number, sentences))
         if len(set(sentences.tolist())) < len(sentences) or not seen.isdisjoint(sentences.tolist()):
             raise FednerError(
-                f"unit {number} of the draw has a sentence twice, or one of another unit",
+                f"unit {number} of the sample has a sentence twice, or one of another unit",
                 "A sentence belongs to one unit and is drawn once: only then is clipping a bound.",
             )
         seen.update(sentences.tolist())
@@ -221,10 +224,10 @@ def _whole_units(
         yield chosen
 
 
-def _zero_totals(tagger: Tagger, clip: float) -> Totals:
+def _zero_totals(tagger: Tagger, max_grad_norm: float) -> Totals:
     """Return zeros for all that is trained, once it is sure that each of it can be clipped."""
-    if not (math.isfinite(clip) and clip > 0):
-        raise FednerError(f"The clipping bound is {clip}; expected a number above 0.")
+    if not (math.isfinite(max_grad_norm) and max_grad_norm > 0):
+        raise FednerError(f"The clipping bound is {max_grad_norm}; expected a number above 0.")
     trained = {name: each for name, each in tagger.named_parameters() if each.requires_grad}
     if not trained:
         raise FednerError("The tagger trains nothing.", "Thaw the modules that are to be trained.")
@@ -289,13 +292,13 @@ def _measured(
 
 
 @torch.no_grad()
-def _add_clipped(measured: Sequence[Measured], clip: float, totals: Totals) -> Tensor:
+def _add_clipped(measured: Sequence[Measured], max_grad_norm: float, totals: Totals) -> Tensor:
     """Add the clipped gradients of measured units to `totals`; return their norms."""
     squares_U, masses_U = (
         torch.stack(each).sum(0) for each in zip(*(each.sizes_U for each in measured), strict=True)
     )
     norms_U = squares_U.sqrt()
-    factors = _factors(norms_U, masses_U, clip)
+    factors = _factors(norms_U, masses_U, max_grad_norm)
     for each in measured:
         each.add_weighted(factors, totals)
     return norms_U
@@ -402,11 +405,11 @@ def _lost_units(lost_B: Tensor, units: Units) -> Measured:
     return Measured(Sizes(size_U, size_U), lambda _factors, _totals: None)
 
 
-def _factors(norms_U: Tensor, masses_U: Tensor, clip: float) -> Factors:
-    """Return min(1, clip / size), and 0 for a unit whose size is not finite."""
+def _factors(norms_U: Tensor, masses_U: Tensor, max_grad_norm: float) -> Factors:
+    """Return min(1, max_grad_norm / size), and 0 for a unit whose size is not finite."""
     sizes_U = torch.maximum(norms_U, masses_U / MASS)
     lost_U = ~sizes_U.isfinite()
-    factor_U = (clip / sizes_U.clamp_min(clip)).masked_fill(lost_U, 0.0)
+    factor_U = (max_grad_norm / sizes_U.clamp_min(max_grad_norm)).masked_fill(lost_U, 0.0)
     # Looking whether there is a lost unit would make an accelerator's host wait; a mask does not.
     is_sound = norms_U.device.type == "cpu" and not bool(lost_U.any())
     return Factors(factor_U, None if is_sound else lost_U)

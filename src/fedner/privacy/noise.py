@@ -178,7 +178,7 @@ def gaussian(clipped: Clipped, multiplier: float, source: Source) -> Noised:
 def divide(noised: Noised, expected_size: float) -> Noised:
     """Return the noised mean: the noised sum over the *expected* number of units.
 
-    The realised number of a Poisson draw is private; dividing by it would be another release.
+    The realised number of a Poisson sample is private; dividing by it would be another release.
     """
     if not (math.isfinite(expected_size) and expected_size > 0):
         raise FednerError(f"The expected size is {expected_size}; expected a number above 0.")

@@ -1,6 +1,6 @@
 """Planning a private run before any data are touched: noise for an epsilon, or epsilon for a noise.
 
-Steps are whole epochs of `ceil(examples / batch)` Poisson draws, each with probability
+Steps are whole epochs of `ceil(examples / batch_size)` Poisson samples, each with probability
 `batch / examples`. With several platforms the examples are shared out equally and every platform
 draws its own batch and adds its own noise: then sampling probability, steps and so epsilon are
 those of one platform, and the smallest platform is the worst off.

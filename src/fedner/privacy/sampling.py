@@ -2,7 +2,7 @@
 
 Every unit takes part with the same probability, independently of all others (Abadi et al. 2016;
 what the accountant assumes). The number drawn is private: sums are divided by the *expected* size,
-and an empty draw is a step like any other, whose release is noise alone.
+and an empty sample is a step like any other, whose release is noise alone.
 """
 
 from collections.abc import Sequence
@@ -40,7 +40,7 @@ class Units:
 
 
 @dataclass(frozen=True, slots=True)
-class Draw:
+class PoissonSample:
     """The sentences of one step; a unit's sentences stand together.
 
     Attributes:
@@ -82,7 +82,7 @@ def expected_size(probability: float, public_units: int) -> float:
     return probability * public_units
 
 
-def poisson_draw(num_units: int, probability: float, source: Source) -> "npt.NDArray[np.intp]":
+def poisson_sample(num_units: int, probability: float, source: Source) -> "npt.NDArray[np.intp]":
     """Return the sorted indices of the units that take part in a step.
 
     Guarantee:
@@ -110,7 +110,7 @@ def poisson_draw(num_units: int, probability: float, source: Source) -> "npt.NDA
 
 def draw_sentences(
     units: Units, probability: float, source: Source, *, max_sentences: int | None = None
-) -> Draw:
+) -> PoissonSample:
     """Draw the units of one step, and at most `max_sentences` of each unit's sentences.
 
     Which sentences of a unit take part depends on that unit and on chance alone, so it changes
@@ -123,7 +123,7 @@ def draw_sentences(
         raise FednerError(f"At most {max_sentences} sentences of a unit; expected at least 1.")
     sentences: list[int] = []
     units_b: list[int] = []
-    drawn = poisson_draw(len(units), probability, source).tolist()
+    drawn = poisson_sample(len(units), probability, source).tolist()
     for number, unit in enumerate(drawn):
         members = units.members[unit]
         if max_sentences is not None and len(members) > max_sentences:
@@ -132,7 +132,7 @@ def draw_sentences(
             members = _some(members, max_sentences, source.at("unit", unit))
         sentences.extend(members)
         units_b.extend([number] * len(members))
-    return Draw(tuple(sentences), tuple(units_b), len(drawn))
+    return PoissonSample(tuple(sentences), tuple(units_b), len(drawn))
 
 
 def slice_of(unit_key: str, num_slices: int, slicing: str, key: bytes = b"") -> int:

@@ -281,7 +281,7 @@ def build_platform(
         data.labels,
     )
     pools = None
-    if settings.training.slice is not None and (privacy is None or not privacy.draws_units):
+    if settings.training.slice is not None and (privacy is None or not privacy.samples_units):
         by = settings.platform(name).split.by
         share = settings.training.slice
         pools = slice_indices(data.train_sentences, share, settings.seed, by=by)

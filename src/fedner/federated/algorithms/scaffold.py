@@ -36,14 +36,14 @@ class ScaffoldSettings:
         local_learning_rate: Of the local SGD steps.
         epochs: Passes over a platform's data in a round, unless `steps` is given.
         steps: Local steps, whatever the size of the data.
-        server_rate: How far the server goes along the mean difference.
+        server_learning_rate: How far the server goes along the mean difference.
         weighting: By public size, or all platforms the same as in the paper.
     """
 
     local_learning_rate: float = 0.1
     epochs: int = 1
     steps: int | None = None
-    server_rate: float = 1.0
+    server_learning_rate: float = 1.0
     weighting: Weighting = "size"
 
     @property
@@ -100,7 +100,7 @@ def _baseline(platform: Platform) -> SharedState:
 @torch.no_grad()
 def _advance(settings: ScaffoldSettings, server: Server, combined: Combined) -> Server:
     shared = map_shared(
-        lambda x, moved: x + settings.server_rate * moved, server.shared, combined.tensors
+        lambda x, moved: x + settings.server_learning_rate * moved, server.shared, combined.tensors
     )
     extra = map_shared(lambda c, change: c + combined.share * change, server.extra, combined.extra)
     return Server(shared, extra=extra)
