@@ -136,7 +136,7 @@ def test_a_step_is_the_slow_loop_over_units(part: str, where: str) -> None:
     for key, tensor in found.private.items():
         mean = expected[key] / steps.settings.expected(batch)
         torch.testing.assert_close(tensor, mean, rtol=1e-4, atol=1e-7)
-    assert bool(torch.isnan(found.loss)), "the loss of a private step is told to nobody"
+    assert bool(torch.isnan(found.loss)), "the loss of a DP step is never disclosed"
 
 
 def test_a_frozen_private_part_stays_and_thaws() -> None:

@@ -61,7 +61,7 @@ def test_a_named_cut_may_lack_a_module_but_not_all() -> None:
     with pytest.raises(FednerError, match=r"embeddings\.words"):
         partition(NAMES, "words")
     assert partition(NAMES, "nothing").shared == ()
-    with pytest.raises(FednerError, match="no cut 'fednerd'"):
+    with pytest.raises(FednerError, match="no partition preset 'fednerd'"):
         partition(NAMES, "fednerd")
 
 

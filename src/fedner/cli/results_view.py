@@ -11,7 +11,11 @@ from fedner.cli.output import console, show_place, table
 SYNTHETIC_NOTE = "Synthetic data: the texts were made by a program."
 # Where the terminal is narrow, headings are folded rather than numbers.
 _WIDE = 96
-_FOLDED = {"local-only": "local-\nonly", "centralized": "central-\nized"}
+_FOLDED = {
+    "local-only": "local-\nonly",
+    "centralized": "central-\nized",
+    "helped me?": "helped\nme?",
+}
 _STYLES = {"yes": "bold green", "no": "bold red", "not clear": "bold"}
 
 
@@ -35,11 +39,12 @@ def show_scores(record: dict[str, Any]) -> None:
     """Print strict F1 of every method on every platform, the gains, and precision and recall."""
     platforms = record["platforms"]
     methods = list(record["mean"])
-    folded = _FOLDED if console.width < _WIDE else {}
-    columns = ["platform", *(folded.get(method, method) for method in methods)]
+    columns = ["platform", *methods]
     has_gains = any(each["gain"] for each in platforms.values())
     if has_gains:
         columns += ["gain (95 %)", "helped me?"]
+    if console.width < _WIDE:
+        columns = [_FOLDED.get(each, each) for each in columns]
     rows: list[tuple[object, ...]] = []
     for name, platform in platforms.items():
         cells: list[object] = [name]

@@ -155,7 +155,7 @@ def table(outcomes: Sequence[Outcome]) -> str:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the study and print its table."""
-    parser = argparse.ArgumentParser(description="Why did private federated tagging collapse?")
+    parser = argparse.ArgumentParser(description="Why did federated tagging under DP collapse?")
     study_options(parser, "runs/collapse")
     parser.add_argument("--only", default="", help="variants whose names have this in them")
     options = parser.parse_args(arguments)

@@ -213,7 +213,7 @@ class PlatformPrivacy:
 
 @dataclass(slots=True)
 class DPSteps:
-    """The private steps of one platform at work.
+    """The DP steps of one platform at work.
 
     Attributes:
         settings: How they are protected.

@@ -476,7 +476,7 @@ def platform(
         settings: How it computes.
         pools: The slices of an incremental schedule (`sampling.slice_indices`); None for all
             sentences at once.
-        privacy: Its private steps; None without differential privacy.
+        privacy: Its DP steps; None without differential privacy.
         plan: The public plan of the run, which orders are held against; None where there is none.
     """
     chosen = LocalSettings() if settings is None else settings

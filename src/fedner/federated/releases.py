@@ -57,7 +57,7 @@ def record_release(
 
     Args:
         platform: Goes back to where it stood if the answer cannot be stored.
-        privacy: Its private steps, which know how many steps this round takes.
+        privacy: Its DP steps, which know how many steps this round takes.
         broadcast: What is answered, validated.
         work: Works through the round and returns the update; called after the charge.
         algorithm: Names the algorithm and its settings.
@@ -134,7 +134,7 @@ def record_score_release(
 
     Args:
         platform: With the weights that are scored in its model.
-        privacy: Its private steps.
+        privacy: Its DP steps.
         broadcast: What is answered, validated.
 
     Returns:

@@ -69,11 +69,11 @@ def partition(names: Iterable[str], shared: str | Sequence[str]) -> Partition:
             out; or dotted prefixes of one's own, each of which must match.
 
     Raises:
-        FednerError: There is no such cut, it shares nothing of this model, or prefixes match
+        FednerError: There is no such preset, it shares nothing of this model, or prefixes match
             nothing: all of them are named.
     """
     every = sorted(names)
-    prefixes = _cut(shared) if isinstance(shared, str) else tuple(shared)
+    prefixes = _preset(shared) if isinstance(shared, str) else tuple(shared)
     unmatched = [p for p in prefixes if not any(lies_under(name, p) for name in every)]
     is_lost = len(unmatched) == len(prefixes) if isinstance(shared, str) else bool(unmatched)
     if unmatched and is_lost:
@@ -90,10 +90,10 @@ def partition(names: Iterable[str], shared: str | Sequence[str]) -> Partition:
     )
 
 
-def _cut(name: str) -> tuple[str, ...]:
+def _preset(name: str) -> tuple[str, ...]:
     if name not in PRESETS:
         raise FednerError(
-            f"no cut {name!r} between shared and private",
+            f"no partition preset {name!r}",
             f"Choose one of {', '.join(PRESETS)}, or list the modules to share.",
         )
     return PRESETS[name]

@@ -43,7 +43,7 @@ class Recipe:
         widths: The widths of the word CNN; empty for none.
         lstm_layers: Stacked BiLSTM layers; 0 for none.
         decoder: A CRF, or a softmax for each token.
-        split: The default cut between shared and private, a key of `partition.PRESETS`.
+        split: The default partition preset, a key of `partition.PRESETS`.
         character_dimension: Size of a character embedding.
         character_filters: Filters of the character CNN, of width 3.
         filters: Filters of the word CNN for each width.

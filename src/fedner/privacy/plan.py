@@ -1,4 +1,4 @@
-"""Planning a private run before any data are touched: noise for an epsilon, or epsilon for a noise.
+"""Planning a DP run before any data are touched: noise for an epsilon, or epsilon for a noise.
 
 Steps are whole epochs of `ceil(examples / batch_size)` Poisson samples, each with probability
 `batch / examples`. With several platforms the examples are shared out equally and every platform

@@ -1,4 +1,4 @@
-"""Differential privacy of a run: noise for a target, private steps, the server's noise, ledgers."""
+"""Differential privacy of a run: noise for a target, DP steps, the server's noise, ledgers."""
 
 import math
 import secrets
@@ -53,7 +53,7 @@ class Protection:
     """How a run is protected.
 
     Attributes:
-        platforms: The private steps of each platform.
+        platforms: The DP steps of each platform.
         server: The server's noise; None where platforms add their own.
     """
 
