@@ -15,10 +15,10 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from fedner.corpus.groups import Unit
+from fedner.corpus.groups import Grouping, Unit, take
 from fedner.corpus.schemes import decode
 from fedner.corpus.sentence import Entity, Sentence
-from fedner.corpus.splits import Split, holdout
+from fedner.corpus.splits import holdout
 from fedner.errors import FednerError
 from fedner.models.features import Batch, EncodedCorpus, TagSpace, collate, select
 from fedner.models.graphed import GraphedTagger
@@ -427,8 +427,6 @@ def hold_out(
         share: How much is held out.
         seed: Decides which.
     """
-    numbered = [replace(sentence, index=number) for number, sentence in enumerate(sentences)]
-    parts = holdout(Split(tuple(numbered), ()), by=by, share=share, seed=seed)
-    chosen = [sentence.index for sentence in parts.dev]
-    held = Evaluation(select(corpus, chosen), [sentences[index] for index in chosen], space)
-    return select(corpus, [sentence.index for sentence in parts.train]), held
+    parts = holdout(Grouping.of(sentences, by), share=share, seed=seed)
+    held = Evaluation(select(corpus, parts.test), take(sentences, parts.test), space)
+    return select(corpus, parts.train), held

@@ -20,6 +20,7 @@ COMMANDS = {
     "data split": [NOTHING, "out"],
     "data platforms": [NOTHING],
     "data overlap": [NOTHING, NOTHING],
+    "data formats": [NOTHING],
     "embeddings inspect": [NOTHING, "--corpus", NOTHING],
     "privacy plan": ["--examples", "10", "--batch-size", "5", "--epochs", "1", "--delta", "0.01"],
     "privacy open": [

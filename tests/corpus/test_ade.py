@@ -13,12 +13,12 @@ from hypothesis import strategies as st
 from fedner.corpus.document import Document, Segment, Span
 from fedner.corpus.problems import ProblemLog
 from fedner.corpus.readers import ade
-from fedner.corpus.readers.reader import ReadOptions
+from fedner.corpus.readers.options import NoOptions
 
 
 def read(path: Path) -> tuple[list[Document], ProblemLog]:
     log = ProblemLog()
-    return list(ade.READER.stream(path, log, ReadOptions())), log
+    return list(ade.READER.stream(path, log, NoOptions())), log
 
 
 def row(sentence: str, origin: int, first: int, drug: int, *, pubmed_id: str = "1") -> str:

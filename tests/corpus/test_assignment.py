@@ -42,13 +42,12 @@ def positional(documents: Sequence[Sequence[Sequence[str]]]) -> list[Sentence]:
 
 def fates(sentences: Sequence[Sentence], by: Unit) -> list[tuple[bool, bool, int]]:
     """Say of each unit, in the order of the file: tested, kept, and its slice."""
-    numbered = [replace(each, index=number) for number, each in enumerate(sentences)]
     try:
-        tested = {each.index for each in keyed_split(numbered, by=by, test=0.5, key=KEY).test}
+        tested = set(keyed_split(sentences, by=by, test=0.5, key=KEY).test)
     except FednerError as error:  # few units: all of them on one side is no move
-        tested = set() if "test side" in error.message else set(range(len(numbered)))
+        tested = set() if "test side" in error.message else set(range(len(sentences)))
     try:
-        kept = {each.index for each in keyed_sample(numbered, 0.5, by, KEY)}
+        kept = set(keyed_sample(sentences, 0.5, by, KEY))
     except FednerError:
         kept = set()
     every = units_of(sentences, by)
@@ -111,7 +110,7 @@ def test_a_sentence_less_in_a_named_document_moves_no_other_document(
     ],
 )
 def test_sizes_are_near_the_asked_share(
-    share: float, choose: Callable[[list[Sentence], float], tuple[Sentence, ...]]
+    share: float, choose: Callable[[list[Sentence], float], tuple[int, ...]]
 ) -> None:
     sentences = [Sentence.of((f"word{number}",)) for number in range(4000)]
     found = choose(sentences, share)
@@ -125,7 +124,7 @@ def test_sizes_are_near_the_asked_share(
 def test_the_key_decides_and_purposes_are_independent() -> None:
     sentences = [Sentence.of((f"word{number}",)) for number in range(400)]
 
-    def tested(key: bytes) -> set[Sentence]:
+    def tested(key: bytes) -> set[int]:
         return set(keyed_split(sentences, by="sentence", test=0.5, key=key).test)
 
     other = bytes(reversed(KEY))

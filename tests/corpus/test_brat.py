@@ -14,14 +14,14 @@ from hypothesis import strategies as st
 from fedner.corpus.document import Document, Span
 from fedner.corpus.problems import ProblemLog
 from fedner.corpus.readers import brat, standoff
-from fedner.corpus.readers.reader import ReadOptions
+from fedner.corpus.readers.options import NoOptions
 
 TEXT = "Took aspirin 100 mg and felt bit drowsy.\nThen severe pain in my left arm.\n"
 
 
 def read(path: Path) -> tuple[list[Document], ProblemLog]:
     log = ProblemLog()
-    return list(brat.READER.stream(path, log, ReadOptions())), log
+    return list(brat.READER.stream(path, log, NoOptions())), log
 
 
 def pair(folder: Path, name: str, annotation: str, text: str = TEXT) -> None:

@@ -7,14 +7,14 @@ import pytest
 from fedner.corpus.document import Document, Span
 from fedner.corpus.problems import ProblemLog
 from fedner.corpus.readers import READERS, brat, cadec, standoff
-from fedner.corpus.readers.reader import ReadOptions
+from fedner.corpus.readers.options import NoOptions
 
 POST = "I feel a bit drowsy & have a little blurred vision.\n\nMy legs were weak and painful.  \n"
 
 
 def read(path: Path) -> tuple[dict[str, Document], ProblemLog]:
     log = ProblemLog()
-    documents = list(cadec.READER.stream(path, log, ReadOptions()))
+    documents = list(cadec.READER.stream(path, log, NoOptions()))
     assert len({document.id for document in documents}) == len(documents)
     return {document.id: document for document in documents}, log
 

@@ -15,8 +15,7 @@ from fedner.corpus.files import MAX_LINE_CHARACTERS
 from fedner.corpus.problems import ProblemLog
 from fedner.corpus.readers import columns
 from fedner.corpus.readers.column_blocks import cut_block, of_tokens
-from fedner.corpus.readers.column_layout import Layout
-from fedner.corpus.readers.reader import ReadOptions
+from fedner.corpus.readers.column_layout import ColumnOptions, Layout
 from fedner.corpus.reading import open_corpus
 from fedner.corpus.schemes import decode, encode
 from fedner.corpus.sentence import Entity, Sentence
@@ -49,12 +48,12 @@ BIO = "Took\tO\naspirin\tB-Drug\n81\tI-Drug\n.\tO\n\nFine\tO\n"
 
 
 def read(
-    folder: Path, content: str | bytes, options: ReadOptions | None = None, name: str = "a.txt"
+    folder: Path, content: str | bytes, options: ColumnOptions | None = None, name: str = "a.txt"
 ) -> tuple[list[Document], ProblemLog]:
     path = folder / name
     path.write_bytes(content if isinstance(content, bytes) else content.encode())
     log = ProblemLog()
-    return list(columns.stream(path, log, options or ReadOptions())), log
+    return list(columns.stream(path, log, options or ColumnOptions())), log
 
 
 def mentions(document: Document) -> list[tuple[str, str]]:
@@ -92,7 +91,7 @@ def test_conll_2003(tmp_path: Path) -> None:
     assert mentions(documents[1]) == [("Ann", "PER"), ("Bob Lee", "PER")]
     assert log.total == 0
     assert log.document_markers == {"a.txt": 2}
-    scheme = columns.declared(tmp_path / "a.txt", ReadOptions())
+    scheme = columns.declared(tmp_path / "a.txt", ColumnOptions(), None)
     assert scheme.tag_scheme == "IOB1"
 
 
@@ -138,7 +137,7 @@ def test_schemes_are_detected(tmp_path: Path, scheme: str) -> None:
     entities = [Entity(0, 2, "A"), Entity(2, 3, "A"), Entity(4, 7, "B")]
     tags = encode(entities, 8, scheme)
     documents, log = read(tmp_path, "".join(f"w{i}\t{tag}\n" for i, tag in enumerate(tags)))
-    declared = columns.declared(tmp_path / "a.txt", ReadOptions())
+    declared = columns.declared(tmp_path / "a.txt", ColumnOptions(), None)
     assert declared.tag_scheme == scheme
     assert declared.tag_scheme_why
     assert mentions(documents[0]) == [("w0 w1", "A"), ("w2", "A"), ("w4 w5 w6", "B")]
@@ -148,9 +147,9 @@ def test_schemes_are_detected(tmp_path: Path, scheme: str) -> None:
 def test_files_of_different_schemes_in_one_folder(tmp_path: Path) -> None:
     (tmp_path / "a.txt").write_text("x\tB-A\ny\tI-A\n")
     (tmp_path / "b.txt").write_text("x\tI-A\ny\tI-A\n")
-    assert columns.declared(tmp_path, ReadOptions()).tag_scheme == "BIO and IOB1"
+    assert columns.declared(tmp_path, ColumnOptions(), None).tag_scheme == "BIO and IOB1"
     log = ProblemLog()
-    assert len(list(columns.stream(tmp_path, log, ReadOptions()))) == 2
+    assert len(list(columns.stream(tmp_path, log, ColumnOptions()))) == 2
     assert log.total == 0
 
 
@@ -161,13 +160,13 @@ def test_labels_with_hyphens(tmp_path: Path) -> None:
 
 def test_configurable_columns(tmp_path: Path) -> None:
     content = "1 aspirin NN B-Drug _\n2 works VB O _\n"
-    documents, log = read(tmp_path, content, ReadOptions(token_column=1, tag_column=3))
+    documents, log = read(tmp_path, content, ColumnOptions(token_column=1, tag_column=3))
     assert documents[0].text == "aspirin works"
     assert mentions(documents[0]) == [("aspirin", "Drug")]
     assert log.total == 0
     with pytest.raises(FednerError, match="tag column 7: the lines have 5 columns"):
-        read(tmp_path, content, ReadOptions(tag_column=7))
-    tag_first = ReadOptions(token_column=-1, tag_column=0)
+        read(tmp_path, content, ColumnOptions(tag_column=7))
+    tag_first = ColumnOptions(token_column=-1, tag_column=0)
     documents, _ = read(tmp_path, "B-Drug\taspirin\nO\tworks\n", tag_first)
     assert mentions(documents[0]) == [("aspirin", "Drug")]
 
@@ -260,10 +259,10 @@ def test_illegal_tags_are_read_the_conlleval_way(tmp_path: Path) -> None:
 
 
 def test_a_given_scheme_is_held_against_the_tags(tmp_path: Path) -> None:
-    _, log = read(tmp_path, "a\tI-A\nb\tO\n", ReadOptions(scheme="iob2"))
+    _, log = read(tmp_path, "a\tI-A\nb\tO\n", ColumnOptions(scheme="iob2"))
     assert where(log) == [("illegal tag", 1, True)]
     with pytest.raises(FednerError, match="tag scheme"):
-        read(tmp_path, BIO, ReadOptions(scheme="XYZ"))
+        read(tmp_path, BIO, ColumnOptions(scheme="XYZ"))
 
 
 def test_line_numbers_hold_after_skipped_lines(tmp_path: Path) -> None:
@@ -329,7 +328,7 @@ def test_a_folder_takes_what_looks_right_and_says_what_it_left(tmp_path: Path) -
     (tmp_path / "table.xlsx").write_bytes(b"PK\3\4" + bytes(200))
     (tmp_path / ".hidden").write_text(BIO)
     log = ProblemLog()
-    documents = list(columns.stream(tmp_path, log, ReadOptions()))
+    documents = list(columns.stream(tmp_path, log, ColumnOptions()))
     assert [document.id for document in documents] == ["train.txt#1", "train.txt#6"]
     assert where(log) == [("empty file", None, False)]
     assert list(log.remarks) == ["left out, no token columns: README.md, table.xlsx"]
@@ -393,7 +392,7 @@ def test_reading_equals_a_slow_reader(
     path = tmp_path_factory.mktemp("columns") / "a.txt"
     blocks = ["".join(f"{word}\t{tag}\n" for word, tag in rows) for rows in sentences]
     path.write_bytes("\n".join(blocks).encode())
-    options = ReadOptions(separator="tab", scheme="BIO")
+    options = ColumnOptions(separator="tab", scheme="BIO")
     documents = list(columns.stream(path, ProblemLog(), options))
     bom = [[(w.lstrip("\ufeff") or "\ufffd", t) for w, t in sentences[0][:1]] + sentences[0][1:]]
     for document, rows in zip(documents, bom + sentences[1:], strict=True):
@@ -421,7 +420,7 @@ def test_what_is_written_comes_back(
     path = tmp_path_factory.mktemp("columns") / "a.tsv.gz"
     assert write_columns(path, sentences, scheme) == len(sentences)
     log = ProblemLog()
-    documents = list(columns.stream(path, log, ReadOptions(scheme=scheme, separator="tab")))
+    documents = list(columns.stream(path, log, ColumnOptions(scheme=scheme, separator="tab")))
     assert log.total == 0
     assert [tokens(document)[0] for document in documents] == texts
     assert [document.spans for document in documents] == [
@@ -436,7 +435,7 @@ def test_written_markers_come_back_as_documents(tmp_path: Path) -> None:
     path = tmp_path / "a.txt"
     write_columns(path, sentences, "BIOES", has_markers=True)
     log = ProblemLog()
-    documents = list(columns.stream(path, log, ReadOptions()))
+    documents = list(columns.stream(path, log, ColumnOptions()))
     assert [document.text for document in documents] == ["a b\na b", "a b"]
     assert log.total == 0
 

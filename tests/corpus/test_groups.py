@@ -59,8 +59,7 @@ def test_shuffling_is_seeded_and_loses_nothing():
 
 
 def test_gathering_keeps_the_original_order():
-    sentences = owned(*[("d", None)] * 5)
-    assert [s.index for s in gather(sentences, [(4, 1), (3,)])] == [1, 3, 4]
+    assert gather([(4, 1), (3,)]) == (1, 3, 4)
 
 
 @given(

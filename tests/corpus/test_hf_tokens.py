@@ -8,8 +8,8 @@ from format_fixtures import NEEDS_FORMATS, hf_parquet, hf_tokens
 
 from fedner.corpus.document import Corpus, Segment, Span
 from fedner.corpus.problems import ProblemLog
+from fedner.corpus.read_options import ReadOptions
 from fedner.corpus.readers import hf_tokens as reader
-from fedner.corpus.readers.reader import ReadOptions
 from fedner.corpus.reading import read, recognise
 
 ROW = {"tokens": ["mild", "nausea"], "ner_tags": [1, 2]}
@@ -95,7 +95,7 @@ def test_tags_as_strings_and_their_scheme(tmp_path: Path) -> None:
     path = put(tmp_path, row)
     assert recognise(path).tag_scheme == "BIOES"
     assert read(path).documents[0].spans == (Span.of(0, 1, "X"), Span.of(2, 5, "Y"))
-    options = ReadOptions(scheme="BIO")
+    options = ReadOptions({"scheme": "BIO"})
     log = ProblemLog()
     read(path, options=options, lenient=True, log=log)
     assert log.counts == {"illegal tag": 2}

@@ -11,7 +11,6 @@ from hypothesis import strategies as st
 from fedner.corpus.document import Corpus, Document, Segment, Span
 from fedner.corpus.problems import InputProblemsError, ProblemLog
 from fedner.corpus.readers import jsonl
-from fedner.corpus.readers.reader import ReadOptions
 from fedner.corpus.reading import read
 from fedner.corpus.writers.jsonl import write_documents, write_jsonl
 from fedner.errors import FednerError
@@ -29,7 +28,7 @@ def put(folder: Path, *rows: object, name: str = "a.jsonl") -> Path:
 
 def stream(path: Path) -> tuple[list[Document], ProblemLog]:
     log = ProblemLog()
-    return list(jsonl.stream(path, log, ReadOptions())), log
+    return list(jsonl.stream(path, log, jsonl.JsonlOptions())), log
 
 
 def where(log: ProblemLog) -> list[tuple[str, int | None, bool]]:

@@ -10,7 +10,8 @@ from format_fixtures import FIXTURES
 from fedner.corpus import reading
 from fedner.corpus.patients import PatientSource
 from fedner.corpus.problems import InputProblemsError, ProblemLog
-from fedner.corpus.readers import READERS, ReadOptions
+from fedner.corpus.read_options import ReadOptions
+from fedner.corpus.readers import READERS
 from fedner.errors import FednerError
 
 
@@ -33,7 +34,9 @@ def notes(tmp_path: Path) -> Path:
 def test_a_table_and_a_pattern_serve_every_reader(tmp_path: Path, name: str) -> None:
     format_name, make = FIXTURES[name]
     path = make(tmp_path)
-    documents = list(READERS[format_name].stream(path, ProblemLog(), ReadOptions()))
+    documents = list(
+        READERS[format_name].stream(path, ProblemLog(), READERS[format_name].options())
+    )
     assert documents
     table = tmp_path / "table.tsv"
     rows = [f"{document.id}\tpatient {number}" for number, document in enumerate(documents)]

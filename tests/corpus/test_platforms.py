@@ -7,7 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fedner.corpus.platforms import by_source, divide, dominant_label, slices, source_of_id
+from fedner.corpus import platforms
+from fedner.corpus.groups import Grouping, take
+from fedner.corpus.platforms import by_source, dominant_label, source_of_id
 from fedner.corpus.sentence import Entity, Sentence
 from fedner.errors import FednerError
 
@@ -38,6 +40,16 @@ def corpora(draw, min_size=1):
     return tuple(
         sentence(at, f"{document:03}", labels) for at, (document, labels) in enumerate(rows)
     )
+
+
+def divide(sentences, **asked):
+    """Divide, and select the sentences."""
+    return tuple(take(sentences, part) for part in platforms.divide(sentences, **asked))
+
+
+def slices(sentences, share, seed, *, by="sentence"):
+    parts = platforms.slices(Grouping.of(sentences, by), share, seed)
+    return tuple(take(sentences, part) for part in parts)
 
 
 def owners(part, by):

@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 
 from fedner.corpus.problems import InputProblemsError, ProblemLog
-from fedner.corpus.readers import READERS, ReadOptions
+from fedner.corpus.read_options import ReadOptions
+from fedner.corpus.readers import READERS
 from fedner.corpus.reading import open_corpus, read, recognise
 from fedner.errors import FednerError
 

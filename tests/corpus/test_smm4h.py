@@ -11,7 +11,6 @@ from hypothesis import strategies as st
 from fedner.corpus.document import Document, Segment, Span
 from fedner.corpus.problems import ProblemLog
 from fedner.corpus.readers import smm4h
-from fedner.corpus.readers.reader import ReadOptions
 
 HEADER = "tweet_id\tbegin\tend\ttype\textraction\tdrug\ttweet\tmeddra_code\tmeddra_term"
 TWEET = '"Cymbalta" makes me SLEEPY &amp; dizzy... #cymbalta sucks'
@@ -22,7 +21,7 @@ DRUGS = (Span.of(1, 9, "Drug"), Span.of(TWEET.index("#") + 1, TWEET.index("#") +
 
 def read(path: Path) -> tuple[list[Document], ProblemLog]:
     log = ProblemLog()
-    return list(smm4h.READER.stream(path, log, ReadOptions())), log
+    return list(smm4h.READER.stream(path, log, smm4h.Smm4hOptions())), log
 
 
 def row(

@@ -7,22 +7,16 @@ import sys
 from collections import Counter
 from dataclasses import asdict, replace
 from itertools import combinations, pairwise
+from typing import NamedTuple
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from fedner.corpus import splits
+from fedner.corpus.groups import Grouping, take
 from fedner.corpus.sentence import Sentence
-from fedner.corpus.splits import (
-    Split,
-    fixed,
-    holdout,
-    k_folds,
-    leakage,
-    normalised,
-    split,
-    subsample,
-)
+from fedner.corpus.splits import Split, fixed, leakage, normalised
 from fedner.errors import FednerError
 
 UNITS = st.sampled_from(["sentence", "document", "patient"])
@@ -55,6 +49,38 @@ CORPORA = st.lists(st.lists(st.integers(1, 6), min_size=1, max_size=4), min_size
 )
 
 
+class Sides(NamedTuple):
+    """The sentences of a split."""
+
+    train: tuple[Sentence, ...]
+    test: tuple[Sentence, ...]
+
+
+def split(sentences, *, by, test=0.2, seed):
+    """Split, check that positions ascend, and select."""
+    return sides(splits.split(Grouping.of(sentences, by), test=test, seed=seed), sentences)
+
+
+def holdout(sentences, *, by, share=0.1, seed):
+    return sides(splits.holdout(Grouping.of(sentences, by), share=share, seed=seed), sentences)
+
+
+def k_folds(sentences, k, by, seed):
+    return tuple(
+        sides(fold, sentences) for fold in splits.k_folds(Grouping.of(sentences, by), k, seed)
+    )
+
+
+def subsample(sentences, share, by, seed):
+    return take(sentences, splits.subsample(Grouping.of(sentences, by), share, seed))
+
+
+def sides(found: Split, sentences) -> Sides:
+    for side in (found.train, found.test):
+        assert all(before < after for before, after in pairwise(side))
+    return Sides(*found.select(sentences))
+
+
 def in_order(part: tuple[Sentence, ...], whole: tuple[Sentence, ...]) -> bool:
     places = [whole.index(sentence) for sentence in part]
     return places == sorted(places)
@@ -68,7 +94,6 @@ def test_a_split_is_disjoint_total_ordered_repeatable_and_keeps_groups_whole(
     assert Counter(parts.train) + Counter(parts.test) == Counter(sentences)
     assert parts.train
     assert parts.test
-    assert parts.dev == ()
     assert in_order(parts.train, sentences)
     assert in_order(parts.test, sentences)
     assert parts == split(list(sentences), by=by, test=share, seed=seed)
@@ -170,16 +195,13 @@ def test_impossible_numbers_of_folds_are_refused(k):
         k_folds(numbered([[6]]), k, "sentence", 0)
 
 
-def test_holding_out_takes_a_tenth_of_the_training_side_only():
-    whole = split(numbered([[100]]), by="sentence", seed=3)
-    parts = holdout(whole, by="sentence", seed=3)
-    assert (len(parts.train), len(parts.dev), len(parts.test)) == (72, 8, 20)
-    assert parts.test == whole.test
-    assert Counter(parts.train) + Counter(parts.dev) == Counter(whole.train)
-    with pytest.raises(FednerError, match="already has one, of 8 sentences"):
-        holdout(parts, by="sentence", seed=3)
+def test_holding_out_takes_a_tenth_by_a_stream_of_its_own():
+    sentences = numbered([[80]])
+    parts = holdout(sentences, by="sentence", seed=3)
+    assert (len(parts.train), len(parts.test)) == (72, 8)
+    assert parts != split(sentences, by="sentence", test=0.1, seed=3)
     with pytest.raises(FednerError, match="leaves the dev side empty"):
-        holdout(Split(whole.train[:4], whole.test), by="sentence", seed=3)
+        holdout(sentences[:4], by="sentence", seed=3)
 
 
 @given(CORPORA, UNITS, st.floats(0.1, 0.5), SEEDS)
@@ -187,25 +209,23 @@ def test_holding_out_tears_no_unit_apart(sentences, by, share, seed):
     owner = OWNER.get(by, lambda s: s.tokens)
     if len({owner(s) for s in sentences}) < 2 or not round(share * len(sentences)):
         return
-    parts = holdout(Split(tuple(sentences), ()), by=by, share=share, seed=seed)
-    assert parts.dev
-    assert Counter(parts.train) + Counter(parts.dev) == Counter(sentences)
-    assert not {owner(s) for s in parts.train} & {owner(s) for s in parts.dev}
+    parts = holdout(sentences, by=by, share=share, seed=seed)
+    assert parts.test
+    assert Counter(parts.train) + Counter(parts.test) == Counter(sentences)
+    assert not {owner(s) for s in parts.train} & {owner(s) for s in parts.test}
 
 
 def test_holding_out_patients_takes_whole_ones():
     sentences = numbered([[3, 2], [4, 1], [5], [2, 3]])  # five sentences of each of four patients
-    parts = holdout(Split(tuple(sentences), ()), by="patient", share=0.1, seed=3)
-    assert len(parts.dev) == 5
-    assert len({sentence.patient for sentence in parts.dev}) == 1
+    parts = holdout(sentences, by="patient", share=0.1, seed=3)
+    assert len(parts.test) == 5
+    assert len({sentence.patient for sentence in parts.test}) == 1
 
 
 def test_fixed_files_become_a_split_and_empty_ones_are_refused():
-    a, b, c = numbered([[1, 1, 1]])
-    assert fixed([a], iter([b])) == Split((a,), (b,))
-    assert fixed([a], [b], [c]) == Split((a,), (b,), (c,))
+    assert fixed(2, 1) == Split((0, 1), (2,))
     with pytest.raises(FednerError, match="no sentences in train and test"):
-        fixed([], [], [c])
+        fixed(0, 0)
 
 
 @given(CORPORA, UNITS, st.lists(st.floats(0.2, 1), min_size=2, max_size=5), SEEDS)
@@ -289,6 +309,7 @@ def test_normalising_folds_case_and_white_space():
 
 SCRIPT = """
 from fedner.corpus.sentence import Entity, Sentence
+from fedner.corpus.groups import Grouping, take
 from fedner.corpus.splits import k_folds, leakage, split, subsample
 from fedner.corpus.platforms import divide, slices
 from fedner.corpus.shared_entities import mask_shared, overlap
@@ -296,10 +317,11 @@ def sentence(i):
     entities = (Entity(0, 1, "AB"[i % 2]),)
     return Sentence(f"d{i % 17}", i, (f"w{i % 29}",), (0,), (2,), entities, f"p{i % 5}")
 c = [sentence(i) for i in range(90)]
-s = split(c, by="document", seed=1)
-a, b = divide(c, into=2, how="label-skew", seed=1)
-print(s, k_folds(c, 3, "patient", 2), subsample(c, 0.3, "document", 4), leakage(s.train, s.test))
-print(a, divide(c, into=3, how="size-skew", seed=3, by="document"), slices(c, 0.3, 1))
+documents, patients = Grouping.of(c, "document"), Grouping.of(c, "patient")
+s = split(documents, seed=1)
+a, b = (take(c, part) for part in divide(c, into=2, how="label-skew", seed=1))
+print(s, k_folds(patients, 3, 2), subsample(documents, 0.3, 4), leakage(*s.select(c)))
+print(a, divide(c, into=3, how="size-skew", seed=3, by="document"), slices(documents, 0.3, 1))
 print(overlap({"a": a, "b": b}), mask_shared({"a": a, "b": b}, 0.5, 1, "unknown word"))
 """
 

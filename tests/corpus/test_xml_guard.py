@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from fedner.corpus.problems import ProblemLog
-from fedner.corpus.readers import READERS, ReadOptions
+from fedner.corpus.readers import READERS
 from fedner.corpus.readers.xml_files import Checked
 
 BOMB = (
@@ -54,5 +54,5 @@ def test_the_reader_reports_it_and_expands_nothing(tmp_path: Path, encoding: str
     path = tmp_path / "b.xml"
     path.write_bytes(BOMB.format(f' encoding="{encoding}"').encode(encoding))
     log = ProblemLog()
-    assert list(READERS["bioc"].stream(path, log, ReadOptions())) == []
+    assert list(READERS["bioc"].stream(path, log, READERS["bioc"].options())) == []
     assert "declaration of an XML entity" in log.problems[0].found

@@ -35,11 +35,13 @@ def test_all_rooms_are_asked_at_once(tmp_path: Path) -> None:
             "participation": {"sample": 5, "quorum": 9},
             "engine": {"workers": 2, "device": "auto"},
             "platforms": [
-                {"name": "a", "data": "trian.tsv", "format": "colums", "scheme": "BOI"},
+                {"name": "a", "data": "trian.tsv", "format": "colums"},
                 {"name": "A", "data": "synthetic:case-report"},
                 {
                     "name": "c",
                     "data": "train.tsv",
+                    "format": "columns",
+                    "options": {"scheme": "BOI", "tag_colum": 3, "token_column": "first"},
                     "labels": ["ADE"],
                     "label_map": {"Adverse": "ADR"},
                     "split": {"test_data": "test.tsv"},
@@ -60,10 +62,12 @@ def test_all_rooms_are_asked_at_once(tmp_path: Path) -> None:
         "platforms[0].name",
         "platforms[0].data",
         "platforms[0].format",
-        "platforms[0].scheme",
         "platforms[1].name",
         "platforms[1].data",
         "platforms[2].label_map.Adverse",
+        "platforms[2].options.scheme",
+        "platforms[2].options.tag_colum",
+        "platforms[2].options.token_column",
         "platforms[2].split.test_data",
     }
     assert "'LSTM-CRF'" in problems["model.recipe"]
@@ -73,6 +77,9 @@ def test_all_rooms_are_asked_at_once(tmp_path: Path) -> None:
     assert "'columns'" in problems["platforms[0].format"]
     assert "'case-reports'" in problems["platforms[1].data"]
     assert "'ADE'" in problems["platforms[2].label_map.Adverse"]
+    assert 'Did you mean "tag_column"?' in problems["platforms[2].options.tag_colum"]
+    assert "a whole number" in problems["platforms[2].options.token_column"]
+    assert "BIOES" in problems["platforms[2].options.scheme"]
 
 
 def test_parameters_of_an_algorithm_are_checked_by_its_own_record(tmp_path: Path) -> None:

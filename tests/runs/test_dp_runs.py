@@ -122,8 +122,8 @@ def test_a_deployment_reads_no_types_off_the_texts_and_has_no_parts(
     tiny("privacy.enabled=true", *own, declared, "platforms.0.format=jsonl")
     # One line may tip the scales between two schemes, and with them everybody's entities.
     columns = told(tiny, *own, declared, "platforms.0.format=columns")
-    assert set(columns) == {"platforms[0].scheme"}
-    tiny(*own, declared, "platforms.0.format=columns", "platforms.0.scheme=BIO")
+    assert set(columns) == {"platforms[0].options.scheme"}
+    tiny(*own, declared, "platforms.0.format=columns", "platforms.0.options.scheme=BIO")
     # Its reader leaves out what an earlier document says too.
     tiny(*own, declared, "platforms.0.format=ade")
     repeated = told(tiny, *own, declared, "platforms.0.format=ade", "privacy.unit=document")

@@ -211,7 +211,7 @@ def test_a_protected_sentence_in_a_document_without_a_name(
         *ledgers(9),
         f"platforms.0.data={tmp_path / 'ward.tsv'}",
         "platforms.0.format=columns",
-        "platforms.0.scheme=BIO",
+        "platforms.0.options.scheme=BIO",
         'platforms.0.labels=["ADE"]',
         "platforms.0.split.by=document",
     )

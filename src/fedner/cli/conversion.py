@@ -1,14 +1,36 @@
 """`fedner data convert`: write a corpus in another format and say what was lost."""
 
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
 
 from fedner.cli import label_maps
 from fedner.cli.inputs import CliSentences, Loaded, TargetFormat, ready_to_write, sentence_policy
 from fedner.cli.output import console, show_place, table
 from fedner.corpus.flatten import FlattenPolicy
+
+
+@dataclass(frozen=True, slots=True)
+class Conversion:
+    """What `fedner data convert` did.
+
+    Attributes:
+        format: The format that was read.
+        written: The file or folder that was written.
+        to: Its format.
+        documents: How many documents were written.
+        mentions: How many mentions.
+        losses: What the new file has otherwise or not at all, counted.
+        remarks: Harmless things worth saying, counted.
+    """
+
+    format: str
+    written: str
+    to: TargetFormat
+    documents: int
+    mentions: int
+    losses: Mapping[str, int]
+    remarks: Mapping[str, int]
 
 
 def convert(
@@ -21,7 +43,7 @@ def convert(
     sentences: CliSentences | None,
     flatten: FlattenPolicy,
     overwrite: bool,
-) -> dict[str, Any]:
+) -> Conversion:
     """Write `loaded` to `target` and return what was written and what was lost."""
     from fedner.corpus.writers import WRITERS, WriteOptions
 
@@ -31,15 +53,15 @@ def convert(
         ready_to_write(target, overwrite=overwrite)
     chosen = sentence_policy(sentences) or loaded.sentences
     written = writer.write(target, loaded.corpus, WriteOptions(scheme, chosen, flatten))
-    return {
-        "format": loaded.format,
-        "written": str(target),
-        "to": to,
-        "documents": written.documents,
-        "mentions": written.mentions,
-        "losses": {**loaded.changes, **relabelled, **written.losses},
-        "remarks": loaded.remarks,
-    }
+    return Conversion(
+        format=loaded.format,
+        written=str(target),
+        to=to,
+        documents=written.documents,
+        mentions=written.mentions,
+        losses={**loaded.changes, **relabelled, **written.losses},
+        remarks=loaded.remarks,
+    )
 
 
 def _relabelled(loaded: Loaded, label_map: Mapping[str, str]) -> tuple[Loaded, dict[str, int]]:
@@ -56,15 +78,15 @@ def _relabelled(loaded: Loaded, label_map: Mapping[str, str]) -> tuple[Loaded, d
     return replace(loaded, corpus=done.corpus), counted
 
 
-def show(result: dict[str, Any]) -> None:
+def show(result: Conversion) -> None:
     """Print what was converted."""
     show_place(
         "written to",
-        result["written"],
-        f" ({result['to']}): {result['documents']:,} documents, {result['mentions']:,} mentions, "
-        f"read as {result['format']}",
+        result.written,
+        f" ({result.to}): {result.documents:,} documents, {result.mentions:,} mentions, "
+        f"read as {result.format}",
     )
-    if result["losses"]:
-        console.print(table("Changed or lost", ("what", "count"), result["losses"].items()))
-    if result["remarks"]:
-        console.print(table("Remarks", ("what", "count"), result["remarks"].items()))
+    if result.losses:
+        console.print(table("Changed or lost", ("what", "count"), result.losses.items()))
+    if result.remarks:
+        console.print(table("Remarks", ("what", "count"), result.remarks.items()))

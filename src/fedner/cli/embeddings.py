@@ -5,15 +5,9 @@ from typing import Annotated, Literal
 
 import typer
 
-from fedner.cli.data import (
-    ColumnsOption,
-    FlattenOption,
-    FormatOption,
-    JsonOption,
-    LenientOption,
-    SchemeOption,
-    SentencesOption,
-)
+from fedner.cli.arguments import AsJson
+from fedner.cli.data_arguments import FlattenOption, SentencesOption
+from fedner.cli.reading import Reading, takes_reading
 
 app = typer.Typer(
     help="Look at word vectors and what they cover.",
@@ -28,6 +22,7 @@ def group() -> None:
 
 
 @app.command("inspect")
+@takes_reading(patients=False)
 def inspect(
     vectors: Annotated[
         Path,
@@ -40,27 +35,24 @@ def inspect(
     corpus: Annotated[
         Path, typer.Option("--corpus", metavar="CORPUS", help="A corpus in any format.")
     ],
-    format: FormatOption = "auto",
+    reading: Reading,
     top: Annotated[int, typer.Option("--top", help="How many unknown words to show.")] = 20,
     lowercase: Annotated[
         Literal["never", "fallback", "always"],
         typer.Option("--lowercase", help="How the tagger looks words up (embeddings.lowercase)."),
     ] = "fallback",
-    lenient: LenientOption = False,
-    scheme: SchemeOption = None,
-    columns: ColumnsOption = None,
     sentences: SentencesOption = None,
     flatten: FlattenOption = "longest",
-    json: JsonOption = False,
+    json: AsJson = False,
 ) -> None:
     """Show what FILE is and what it covers of CORPUS. Local: words go to this screen alone."""
-    from fedner.cli import embeddings_view, inputs
+    from fedner.cli import embeddings_view
     from fedner.models.embeddings.coverage import coverage
     from fedner.models.embeddings.vectors_file import open_vectors
     from fedner.models.embeddings.vectors_source import recognise_vectors
 
     form = recognise_vectors(vectors)
-    loaded = inputs.load(corpus, format, lenient=lenient, options=inputs.options(scheme, columns))
+    loaded = reading.load(corpus)
     store = open_vectors(vectors)
     prepared = loaded.prepared(sentences, flatten)
     found = coverage(store, prepared.sentences, lowercase=lowercase, top=top)

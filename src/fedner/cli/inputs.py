@@ -5,9 +5,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 from fedner.corpus.flatten import FlattenPolicy
-from fedner.corpus.patients import PatientSource
 from fedner.corpus.prepare import SentenceChoice
-from fedner.corpus.readers.reader import ReadOptions
+from fedner.corpus.read_options import ReadOptions
 from fedner.corpus.segment import SentencePolicy
 from fedner.errors import FednerError
 
@@ -52,39 +51,6 @@ class Loaded:
 def sentence_policy(choice: CliSentences | None) -> SentencePolicy | None:
     """Return the policy that the command line's word stands for."""
     return None if choice is None else _SENTENCES[choice]
-
-
-def options(
-    scheme: str | None = None,
-    columns: str | None = None,
-    *,
-    encoding: str | None = None,
-    patients: Path | None = None,
-    patient_column: str | None = None,
-    patient_pattern: str | None = None,
-) -> ReadOptions:
-    """Return what the options of the command line say about reading."""
-    given = any(each is not None for each in (patients, patient_column, patient_pattern))
-    token, tag = (0, -1) if columns is None else _columns(columns)
-    return ReadOptions(
-        token_column=token,
-        tag_column=tag,
-        scheme=scheme,
-        encoding=encoding,
-        patients=PatientSource(patients, patient_column, patient_pattern) if given else None,
-    )
-
-
-def _columns(columns: str) -> tuple[int, int]:
-    """Return token and tag column of `--columns`."""
-    try:
-        token, tag = (int(part) for part in columns.split(","))
-    except ValueError:
-        raise FednerError(
-            f"--columns {columns!r} is not two numbers",
-            "Give the token's and the tag's column from 0, e.g. --columns 0,3 or --columns 0,-1.",
-        ) from None
-    return token, tag
 
 
 def ready_to_write(path: Path, *, overwrite: bool = False) -> Path:

@@ -11,8 +11,11 @@ from fedner.corpus.inspection import Inspection, Tally
 PROBLEMS_SHOWN = 10
 
 
-def show(path: Path, found: Inspection, *, lenient: bool) -> None:
+def show(path: Path, found: Inspection, *, lenient: bool, as_json: bool = False) -> None:
     """Print format, counts, mentions, problems, what training would see, and examples."""
+    if as_json:
+        show_json({"path": str(path), **found.as_dict()})
+        return
     recognised = (found.recognition.format, "bold green")
     why = f" ({found.recognition.why})"
     console.print(Text.assemble((str(path), "bold"), ": ", recognised, why))

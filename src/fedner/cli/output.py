@@ -2,6 +2,8 @@
 
 import json
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import fields, is_dataclass
+from pathlib import Path
 from typing import Any, Literal
 
 from rich.console import Console, ConsoleOptions, RenderableType
@@ -42,7 +44,16 @@ _SHORT_NAME = 14  # characters of names that stay in one piece, whatever else mu
 
 def show_json(value: Any) -> None:
     """Print `value` as JSON on standard output, untouched by colours or line width."""
-    print(visible_json(json.dumps(value, ensure_ascii=False, indent=2)))
+    print(visible_json(json.dumps(value, ensure_ascii=False, indent=2, default=_json_form)))
+
+
+def _json_form(value: object) -> Any:
+    """Return the JSON form of a result: a record by its fields, a path as text."""
+    if is_dataclass(value) and not isinstance(value, type):
+        return {each.name: getattr(value, each.name) for each in fields(value)}
+    if isinstance(value, Path):
+        return str(value)
+    raise TypeError(f"a {type(value).__name__} has no JSON form")
 
 
 def show_error(error: FednerError) -> None:

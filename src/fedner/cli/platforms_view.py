@@ -8,6 +8,7 @@ from typing import Any, Literal
 from fedner.cli.inputs import CliUnit, Loaded, ready_to_write
 from fedner.cli.output import console, highlighted, show_place, table
 from fedner.corpus.document import Corpus
+from fedner.corpus.groups import take
 from fedner.corpus.platforms import Division, by_source, divide
 from fedner.corpus.sentence import Sentence
 from fedner.errors import FednerError
@@ -74,7 +75,7 @@ def divided(
         )
     sentences = loaded.prepared(None, "longest").sentences
     if how == "source":
-        parts = dict(by_source(sentences))
+        parts = {name: take(sentences, own) for name, own in by_source(sentences).items()}
     else:
         shares = divide(
             sentences,
@@ -84,7 +85,9 @@ def divided(
             alpha=alpha,
             by=by,
         )
-        parts = {f"platform-{number}": part for number, part in enumerate(shares, start=1)}
+        parts = {
+            f"platform-{number}": take(sentences, own) for number, own in enumerate(shares, start=1)
+        }
     known = {document.id: document for document in loaded.corpus}
     rows = []
     for name, part in parts.items():

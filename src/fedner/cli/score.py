@@ -11,11 +11,13 @@ from fedner.cli import label_maps
 from fedner.cli.arguments import AsJson
 from fedner.cli.inputs import Loaded
 from fedner.cli.label_maps import LabelMap
+from fedner.cli.reading import Reading, takes_reading
 
 if TYPE_CHECKING:
     from fedner.scoring import Counts, Scores
 
 
+@takes_reading(patients=False)
 def score(
     gold: Annotated[
         Path, typer.Argument(metavar="GOLD", help="The gold annotations: a file or a folder.")
@@ -23,14 +25,11 @@ def score(
     predicted: Annotated[
         Path, typer.Argument(metavar="PREDICTED", help="The predicted ones for the same texts.")
     ],
+    reading: Reading,
     against: Annotated[
         Path | None,
         typer.Option("--against", help="Another tagger's predictions: adds a paired test."),
     ] = None,
-    format: Annotated[str, typer.Option("--format", help="The format of the inputs.")] = "auto",
-    lenient: Annotated[
-        bool, typer.Option("--lenient", help="Skip and count what cannot be placed.")
-    ] = False,
     label_map: LabelMap = None,
     type_blind: Annotated[
         bool,
@@ -50,7 +49,7 @@ def score(
     from fedner.scoring import bootstrap_interval, paired_test
 
     paths = [gold, predicted, *([] if against is None else [against])]
-    truth, *taggers = _load(paths, format, label_maps.parse(label_map), lenient=lenient)
+    truth, *taggers = _load(paths, reading, label_maps.parse(label_map))
     scores, units = _compare(truth, taggers[0])
     if type_blind:
         scores = _type_blind(scores, truth, taggers[0])
@@ -64,14 +63,11 @@ def score(
     show_json(result) if json else _show(scores, result, type_blind=type_blind)
 
 
-def _load(
-    paths: list[Path], format: str, label_map: dict[str, str], *, lenient: bool
-) -> list[Loaded]:
+def _load(paths: list[Path], reading: Reading, label_map: dict[str, str]) -> list[Loaded]:
     """Read all corpora; the label map is applied to each of them."""
-    from fedner.cli.inputs import load
     from fedner.corpus.label_map import relabel
 
-    loaded = [load(path, format, lenient=lenient) for path in paths]
+    loaded = [reading.load(path) for path in paths]
     label_maps.check(label_map, [each.corpus for each in loaded])
     return [replace(each, corpus=relabel(each.corpus, label_map).corpus) for each in loaded]
 

@@ -4,7 +4,8 @@ from fedner.corpus.document import Corpus, Document, Segment, Span
 from fedner.corpus.inspection import Inspection, inspect
 from fedner.corpus.prepare import Changes, Prepared, iterate_prepared, prepare
 from fedner.corpus.problems import InputProblemsError, Problem, ProblemLog
-from fedner.corpus.readers.reader import ReadOptions
+from fedner.corpus.read_options import ReadOptions
+from fedner.corpus.readers import NoOptions, Reader, option, register
 from fedner.corpus.reading import Recognition, open_corpus, read, recognise
 from fedner.corpus.sentence import Entity, Sentence
 from fedner.corpus.tokenise import tokenise
@@ -16,10 +17,12 @@ __all__ = [
     "Entity",
     "InputProblemsError",
     "Inspection",
+    "NoOptions",
     "Prepared",
     "Problem",
     "ProblemLog",
     "ReadOptions",
+    "Reader",
     "Recognition",
     "Segment",
     "Sentence",
@@ -27,8 +30,10 @@ __all__ = [
     "inspect",
     "iterate_prepared",
     "open_corpus",
+    "option",
     "prepare",
     "read",
     "recognise",
+    "register",
     "tokenise",
 ]

@@ -4,6 +4,7 @@ import difflib
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 from fedner.corpus import archives
 from fedner.corpus.document import Document
@@ -16,7 +17,7 @@ _MAX_SHOWN = 12
 _MAX_PROBES = 25
 
 
-def meant(unpacked: archives.Unpacked, readers: Iterable[Reader]) -> Path:
+def meant(unpacked: archives.Unpacked, readers: Iterable[Reader[Any]]) -> Path:
     """Return the folder or file of an unpacked archive to read.
 
     Args:
@@ -78,11 +79,11 @@ def in_users_words(error: FednerError, unpacked: archives.Unpacked) -> FednerErr
     return FednerError(error.message.replace(old, new), error.hint.replace(old, new))
 
 
-def _reader_of(path: Path, table: list[Reader]) -> Reader | None:
+def _reader_of(path: Path, table: list[Reader[Any]]) -> Reader[Any] | None:
     return next((reader for reader in table if reader.recognise(path) is not None), None)
 
 
-def _corpora(folder: Path, table: list[Reader]) -> Iterator[tuple[Path, Reader]]:
+def _corpora(folder: Path, table: list[Reader[Any]]) -> Iterator[tuple[Path, Reader[Any]]]:
     """Yield the outermost folders that are a corpus each, with their formats.
 
     A format that reads sub-folders along recognises every folder above its files too: there, a
@@ -96,14 +97,14 @@ def _corpora(folder: Path, table: list[Reader]) -> Iterator[tuple[Path, Reader]]
         yield from _corpora(sub, table)
 
 
-def _is_shelf(folder: Path, reader: Reader) -> bool:
+def _is_shelf(folder: Path, reader: Reader[Any]) -> bool:
     if not reader.reads_subfolders:
         return False
     probes = [file for file in files_in(folder) if file.suffix.lower() not in (".md", ".pdf")]
     return not any(reader.recognise(file) is not None for file in probes[:_MAX_PROBES])
 
 
-def _several(unpacked: archives.Unpacked, found: list[tuple[Path, Reader]]) -> tuple[str, str]:
+def _several(unpacked: archives.Unpacked, found: list[tuple[Path, Reader[Any]]]) -> tuple[str, str]:
     archive = unpacked.place.archive
     names = [path.relative_to(unpacked.folder).as_posix() for path, _ in found]
     listed = [f"{name} ({reader.name})" for name, (_, reader) in zip(names, found, strict=True)]

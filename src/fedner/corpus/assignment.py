@@ -15,7 +15,7 @@ import hashlib
 import re
 from collections.abc import Sequence
 
-from fedner.corpus.groups import Group, Unit, check_share, gather, groups_of
+from fedner.corpus.groups import Group, Indices, Unit, check_share, gather, groups_of
 from fedner.corpus.sentence import Sentence
 from fedner.corpus.splits import Split
 from fedner.errors import FednerError
@@ -85,13 +85,11 @@ def keyed_split(sentences: Sequence[Sentence], *, by: Unit, test: float, key: by
                 f"fell on the {side} side, of which {test:g} are to be tested on.",
                 "Take another share, or more data: the key decides for each unit by itself.",
             )
-    return Split(gather(sentences, trained), gather(sentences, tested))
+    return Split(gather(trained), gather(tested))
 
 
-def keyed_sample(
-    sentences: Sequence[Sentence], share: float, by: Unit, key: bytes
-) -> tuple[Sentence, ...]:
-    """Return a share of `sentences`, chosen by the key: each group is kept with that chance.
+def keyed_sample(sentences: Sequence[Sentence], share: float, by: Unit, key: bytes) -> Indices:
+    """Return positions of a share of `sentences`: the key keeps each group with that chance.
 
     Guarantee:
         One group more or less moves no other; a smaller sample is part of a larger one.
@@ -103,7 +101,7 @@ def keyed_sample(
             f"Sample of {share:g} of {len(sentences):,} sentences with the platform's key: empty.",
             "Take a greater share, or more data.",
         )
-    return gather(sentences, kept)
+    return gather(kept)
 
 
 def _parted(

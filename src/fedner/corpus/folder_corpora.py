@@ -8,6 +8,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
+from typing import Any
 
 from fedner.corpus.archives import is_archive
 from fedner.corpus.files import files_in, stem
@@ -55,7 +56,7 @@ def archives_in(folder: Path) -> list[Path]:
     return [file for file in files_in(folder) if is_archive(file)] if folder.is_dir() else []
 
 
-def _owned(folder: Path, whole: Reader | None) -> Iterator[tuple[Path, Reader]]:
+def _owned(folder: Path, whole: Reader[Any] | None) -> Iterator[tuple[Path, Reader[Any]]]:
     """Yield probed files with the format that each has, one a folder and suffix at least."""
     probes: dict[tuple[Path, str], int] = {}
     for file in islice(walk(folder), _MAX_WALK):
@@ -68,15 +69,15 @@ def _owned(folder: Path, whole: Reader | None) -> Iterator[tuple[Path, Reader]]:
             yield file, reader
 
 
-def _reader_of(file: Path, whole: Reader | None) -> Reader | None:
-    first: Iterable[Reader] = () if whole is None or not _reads_below(whole) else (whole,)
+def _reader_of(file: Path, whole: Reader[Any] | None) -> Reader[Any] | None:
+    first: Iterable[Reader[Any]] = () if whole is None or not _reads_below(whole) else (whole,)
     for reader in (*first, *READERS.values()):
         if reader.recognise(file) is not None:
             return reader
     return None
 
 
-def _corpus_folder(file: Path, top: Path, reader: Reader, whole: Reader | None) -> Path:
+def _corpus_folder(file: Path, top: Path, reader: Reader[Any], whole: Reader[Any] | None) -> Path:
     """Return the folder whose corpus a file belongs to."""
     if not _reads_below(reader):
         return file.parent
@@ -86,6 +87,6 @@ def _corpus_folder(file: Path, top: Path, reader: Reader, whole: Reader | None) 
     return top / inner[0] if len(inner) > 1 else top
 
 
-def _reads_below(reader: Reader) -> bool:
+def _reads_below(reader: Reader[Any]) -> bool:
     """Whether a reader takes the files of the folders below along."""
     return reader.reads_subfolders or reader is hf_tokens.READER

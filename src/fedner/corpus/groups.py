@@ -1,12 +1,13 @@
 """Groups of sentences that must stay together, and the ways of sharing groups out.
 
 A group is a tuple of positions in a sequence of sentences: one sentence, one document or one
-patient. `splits.py` and `platforms.py` decide who gets how much; that a group never falls on two
-sides is seen to here.
+patient. `splits.py` and `platforms.py` decide who gets how much, and return positions; that a group
+never falls on two sides is seen to here.
 """
 
 import heapq
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from typing import Literal
 
 from fedner.corpus.sentence import Sentence
@@ -15,10 +16,12 @@ from fedner.seeds import PathPart, seeded
 
 Unit = Literal["sentence", "document", "patient"]
 Group = tuple[int, ...]
+Indices = tuple[int, ...]
+"""Positions in a sequence of sentences, ascending."""
 
 
 # What to do where a sentence does not say to which document or patient it belongs.
-_REMEDIES: dict[str, str] = {
+_HINTS: dict[str, str] = {
     "document": "Give every document an id, or take the sentences one by one.",
     "patient": "Say whose text every document is with --patients, --patient-column or "
     "--patient-pattern, or go by document if no patient has more than one.",
@@ -38,7 +41,7 @@ def groups_of(sentences: Sequence[Sentence], by: Unit) -> tuple[Group, ...]:
     """
     if by == "sentence":
         return tuple((position,) for position in range(len(sentences)))
-    if by not in _REMEDIES:
+    if by not in _HINTS:
         raise FednerError(f"by: found {by!r}; expected sentence, document or patient.")
     members: dict[str, list[int]] = {}
     unknown: list[Sentence] = []
@@ -52,9 +55,36 @@ def groups_of(sentences: Sequence[Sentence], by: Unit) -> tuple[Group, ...]:
         raise FednerError(
             f"Grouping by {by}: {len(unknown):,} of {len(sentences):,} sentences have no {by} id"
             f"{_in_documents(unknown)}.",
-            _REMEDIES[by],
+            _HINTS[by],
         )
     return tuple(map(tuple, members.values()))
+
+
+@dataclass(frozen=True, slots=True)
+class Grouping:
+    """Sentences by what must stay together; all that a random split needs to know of them.
+
+    Attributes:
+        by: What a group is.
+        groups: The positions of each group's sentences, in the order of first occurrence.
+    """
+
+    by: Unit
+    groups: tuple[Group, ...]
+
+    @classmethod
+    def of(cls, sentences: Sequence[Sentence], by: Unit) -> "Grouping":
+        """Return the grouping of `sentences`; raises where one does not say whose it is."""
+        return cls(by, groups_of(sentences, by))
+
+    @property
+    def size(self) -> int:
+        """How many sentences there are."""
+        return num_sentences(self.groups)
+
+    def shuffled(self, seed: int, *path: PathPart) -> list[Group]:
+        """Return the groups in the random order of the stream that `path` names under `seed`."""
+        return shuffled(self.groups, seed, *path)
 
 
 def _in_documents(sentences: Sequence[Sentence]) -> str:
@@ -78,9 +108,14 @@ def num_sentences(groups: Sequence[Group]) -> int:
     return sum(map(len, groups))
 
 
-def gather(sentences: Sequence[Sentence], groups: Sequence[Group]) -> tuple[Sentence, ...]:
-    """Return the sentences of `groups`, in the order in which they stand in `sentences`."""
-    return tuple(sentences[position] for position in sorted(p for group in groups for p in group))
+def gather(groups: Sequence[Group]) -> Indices:
+    """Return the positions of all sentences of `groups`, ascending."""
+    return tuple(sorted(position for group in groups for position in group))
+
+
+def take(sentences: Sequence[Sentence], indices: Sequence[int]) -> tuple[Sentence, ...]:
+    """Return the sentences at `indices`."""
+    return tuple(sentences[index] for index in indices)
 
 
 def apportion(weights: Sequence[float], total: int) -> list[int]:

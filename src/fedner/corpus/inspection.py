@@ -5,8 +5,8 @@ problems. It streams, so that its memory does not grow with the files.
 """
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import asdict, dataclass, field
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path, PurePosixPath
 from typing import Any
 
@@ -15,11 +15,14 @@ from fedner.corpus.flatten import Flattening, FlattenPolicy
 from fedner.corpus.folder_corpora import Shelved, corpora_in
 from fedner.corpus.prepare import Changes, iterate_prepared
 from fedner.corpus.problems import ProblemLog
-from fedner.corpus.readers.reader import ReadOptions
-from fedner.corpus.reading import Recognition, open_corpus
+from fedner.corpus.read_options import ReadOptions
+from fedner.corpus.readers import READERS
+from fedner.corpus.readers.options import names
+from fedner.corpus.reading import Format, Recognition, open_corpus
 from fedner.corpus.repeats import Repeat, Repeats
 from fedner.corpus.segment import SentencePolicy
 from fedner.corpus.sentence import Sentence
+from fedner.errors import FednerError
 
 # A mention as a file declares it, whether or not it can be placed.
 Declared = tuple[str, tuple[Fragment, ...]]
@@ -148,7 +151,7 @@ class Inspection:
 
 def inspect(
     path: Path | str,
-    format: str = "auto",
+    format: Format = "auto",
     *,
     options: ReadOptions | None = None,
     sentences: SentencePolicy | None = None,
@@ -159,7 +162,7 @@ def inspect(
 
     Args:
         path: A file or a folder.
-        format: A name of the readers' table, or "auto".
+        format: A name of the readers' table, "auto", or a reader of your own.
         options: What the reader needs to know beyond the path.
         sentences: The sentence policy; None takes the default of the format.
         flatten: The flattening policy whose effect is shown.
@@ -229,13 +232,33 @@ def inspect_all(
     shelved = corpora_in(path) if path.is_dir() else []
     if len(shelved) < 2:
         return {}
+    given = options or ReadOptions()
+    _check_some_format_has(given.own, {each.format for each in shelved})
     return {
         each: inspect(
-            each.path, each.format, options=options, sentences=sentences, flatten=flatten,
-            num_examples=0,
+            each.path, each.format, options=_options_that_fit(given, each.format),
+            sentences=sentences, flatten=flatten, num_examples=0,
         )
         for each in shelved
     }  # fmt: skip
+
+
+def _options_that_fit(given: ReadOptions, format: str) -> ReadOptions:
+    """Return the options without those that other formats of the folder have."""
+    known = names(READERS[format].options)
+    return replace(given, own={name: each for name, each in given.own.items() if name in known})
+
+
+def _check_some_format_has(own: Mapping[str, object], formats: Collection[str]) -> None:
+    """Refuse an option that no format of a folder has."""
+    known = {name for format in formats for name in names(READERS[format].options)}
+    for name in own:
+        if name not in known:
+            raise FednerError(
+                f'options: found "{name}"; expected one that {", ".join(sorted(formats))} have: '
+                f"{', '.join(sorted(known)) or 'none'}",
+                "`fedner data formats` lists every option.",
+            )
 
 
 def _is_ready(document: Document) -> bool:

@@ -19,6 +19,8 @@ from typing import Literal
 
 from fedner.corpus.groups import (
     Group,
+    Grouping,
+    Indices,
     Unit,
     apportion,
     check_share,
@@ -34,7 +36,7 @@ from fedner.errors import FednerError
 from fedner.seeds import PathPart, seeded
 
 Division = Literal["equal", "size-skew", "label-skew", "source"]
-Platforms = tuple[tuple[Sentence, ...], ...]
+Platforms = tuple[Indices, ...]
 
 # Beyond this the skew is below one sentence in any corpus, and NumPy's draw nears overflow.
 MAX_ALPHA = 1e6
@@ -51,7 +53,7 @@ def divide(
     by: Unit = "sentence",
     source: Callable[[Sentence], str] | None = None,
 ) -> Platforms:
-    """Divide `sentences` among platforms.
+    """Divide `sentences` among platforms; return the positions of each platform's sentences.
 
     Args:
         sentences: The corpus.
@@ -104,7 +106,7 @@ def _divide_at_random(
     groups = shuffled(groups_of(sentences, by), seed, "divide", how, by)
     _check_enough(len(sentences), len(groups), into, minimum, by)
     if how == "equal":
-        return tuple(gather(sentences, part) for part in deal_evenly(groups, into))
+        return tuple(gather(part) for part in deal_evenly(groups, into))
     if how not in ("size-skew", "label-skew"):
         raise FednerError(
             f"Way of dividing: found {how!r}; expected equal, size-skew, label-skew or source."
@@ -120,7 +122,7 @@ def _divide_at_random(
         quotas = apportion(weights, num_sentences(stratum))
         for part, dealt in zip(parts, deal(stratum, quotas), strict=True):
             part.extend(dealt)
-    return tuple(gather(sentences, part) for part in parts)
+    return tuple(map(gather, parts))
 
 
 def _strata(
@@ -189,8 +191,8 @@ def by_source(
     source: Callable[[Sentence], str] = source_of_id,
     *,
     by: Unit = "sentence",
-) -> dict[str, tuple[Sentence, ...]]:
-    """Return the sentences of every source, the sources sorted by name.
+) -> dict[str, Indices]:
+    """Return the positions of every source's sentences, the sources sorted by name.
 
     Raises:
         FednerError: Where a sentence has no source, or sentences that `by` keeps together have
@@ -209,7 +211,7 @@ def by_source(
                 "Say where a sentence comes from with `source`, or divide in another way.",
             )
         members.setdefault(names[0], []).append(group)
-    return {name: gather(sentences, members[name]) for name in sorted(members)}
+    return {name: gather(members[name]) for name in sorted(members)}
 
 
 def _check_number_of_sources(num_sources: int, into: int | None) -> None:
@@ -221,9 +223,7 @@ def _check_number_of_sources(num_sources: int, into: int | None) -> None:
         )
 
 
-def slices(
-    sentences: Sequence[Sentence], share: float, seed: int, *, by: Unit = "sentence"
-) -> Platforms:
+def slices(grouping: Grouping, share: float, seed: int) -> Platforms:
     """Cut a platform's data into disjoint random slices, for incremental training.
 
     There are as many slices as whole shares fit into 1, and the last one also takes the remainder:
@@ -232,13 +232,13 @@ def slices(
     differential privacy at the level of the patient; slices by sentence do not.
 
     Args:
-        sentences: The platform's data.
+        grouping: The platform's data, and what must stay together.
         share: The size of a slice, above 0 and at most 1.
         seed: Where the randomness comes from.
-        by: What must stay together.
     """
     check_share("The share of a slice", share, whole=True)
-    groups = shuffled(groups_of(sentences, by), seed, "slices", by)
+    by, size = grouping.by, grouping.size
+    groups = grouping.shuffled(seed, "slices", by)
     # A whole number of shares may come out a hair short; a tiny share must not overflow.
     num_slices = int(min(1 / share * (1 + 1e-12), 1e12))
     if num_slices > len(groups):
@@ -247,7 +247,7 @@ def slices(
             f"at least one {by} for each.",
             "Take larger slices or a finer unit.",
         )
-    ends = [int(share * at * len(sentences) + 0.5) for at in range(num_slices)] + [len(sentences)]
+    ends = [int(share * at * size + 0.5) for at in range(num_slices)] + [size]
     parts, rest = _reserve(groups, num_slices, 1)
     quotas = [
         end - start - num_sentences(part)
@@ -255,4 +255,4 @@ def slices(
     ]
     for part, dealt in zip(parts, deal(rest, quotas), strict=True):
         part.extend(dealt)
-    return tuple(gather(sentences, part) for part in parts)
+    return tuple(map(gather, parts))

@@ -5,19 +5,24 @@ from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 from fedner.corpus import archive_corpora, archives, folder_corpora
 from fedner.corpus.document import Corpus, Document, labels_of
-from fedner.corpus.files import checked_encoding, files_in, head, stem
+from fedner.corpus.files import files_in, head, stem
 from fedner.corpus.foreign import foreign_files, not_a_corpus
 from fedner.corpus.patients import with_patients
 from fedner.corpus.prepare import SentenceChoice
 from fedner.corpus.problems import Problem, ProblemLog
+from fedner.corpus.read_options import ReadOptions, options_of
 from fedner.corpus.readers import READERS
-from fedner.corpus.readers.reader import Declared, Reader, ReadOptions, SentencePolicy
+from fedner.corpus.readers.reader import Declared, Reader, SentencePolicy
 from fedner.errors import FednerError
 
 AUTO = "auto"
+Format = str | Reader[Any]
+"""A name of the readers' table, "auto", or a reader of your own."""
+
 _MAX_FOLDERS_TRIED = 20
 
 
@@ -52,7 +57,7 @@ class Recognition:
 
 def read(
     path: Path | str,
-    format: str = AUTO,
+    format: Format = AUTO,
     *,
     lenient: bool = False,
     options: ReadOptions | None = None,
@@ -63,10 +68,10 @@ def read(
 
     Args:
         path: A file, a folder, an archive of them, or a path within an archive (`a.zip!/notes`).
-        format: A name of the readers' table, or "auto" to recognise it.
+        format: A name of the readers' table, "auto" to recognise it, or a reader of your own.
         lenient: Whether to keep what can be placed and skip the rest, rather than to refuse an
             input with problems.
-        options: What the reader needs to know beyond the path.
+        options: What is known beyond the path, the format's own options included.
         name: What to call the corpus; by default what it calls itself, or its file name.
         log: Where problems and remarks go, for callers who want to show them.
 
@@ -82,7 +87,7 @@ def read(
 
 def read_recognised(
     path: Path,
-    format: str = AUTO,
+    format: Format = AUTO,
     *,
     lenient: bool = False,
     options: ReadOptions | None = None,
@@ -103,7 +108,7 @@ def read_recognised(
 
 def open_corpus(
     path: Path,
-    format: str = AUTO,
+    format: Format = AUTO,
     options: ReadOptions | None = None,
     *,
     log: ProblemLog | None = None,
@@ -116,17 +121,17 @@ def open_corpus(
     log = ProblemLog() if log is None else log
     if (place := archives.place_of(path)) is not None:
         return _open_archive(place, format, options, log)
-    log.encoding = None if options.encoding is None else checked_encoding(options.encoding)
-    recognition = recognise(path, format, options)
-    reader = READERS[recognition.format]
+    log.encoding = options.checked_encoding
+    reader, why = _reader_of(path, format)
+    own = options_of(reader, options)
+    recognition = _described(reader, path, why, options, own)
     if format == AUTO:
-        _remark_others(path, recognition.format, log)
-    _check_patient_column(reader, options)
-    documents = reader.stream(path, log, options)
+        _remark_others(path, reader.name, log)
+    documents = reader.stream(path, log, own)
     if not reader.has_unique_ids:
         documents = _with_unique_ids(documents, log)
-    if options.patients is not None:
-        documents = with_patients(documents, options.patients, log)
+    if (source := options.patient_source) is not None:
+        documents = with_patients(documents, source, log)
     if options.labels is not None:
         documents = _with_labels(documents, frozenset(options.labels), log)
     return recognition, documents, log
@@ -134,12 +139,12 @@ def open_corpus(
 
 def _open_archive(
     place: archives.Place,
-    format: str,
+    format: Format,
     options: ReadOptions,
     log: ProblemLog,
 ) -> tuple[Recognition, Iterator[Document], ProblemLog]:
     """Do what `open_corpus` does for an archive; it is removed again when the stream ends."""
-    readers = READERS.values() if format == AUTO else [_reader_named(format)]
+    readers = READERS.values() if format == AUTO else [reader_named(format)]
     unpacked = archives.unpacked(place)
     try:
         root = archive_corpora.meant(unpacked, readers)
@@ -162,7 +167,7 @@ def _open_archive(
 
 def recognise(
     path: Path,
-    format: str = AUTO,
+    format: Format = AUTO,
     options: ReadOptions | None = None,
 ) -> Recognition:
     """Say what an input is, and why.
@@ -175,30 +180,42 @@ def recognise(
         recognition, documents, _ = _open_archive(place, format, options, ProblemLog())
         del documents  # and with them what was unpacked
         return recognition
+    reader, why = _reader_of(path, format)
+    return _described(reader, path, why, options, options_of(reader, options))
+
+
+def _reader_of(path: Path, format: Format) -> tuple[Reader[Any], str]:
+    """Return the reader of an input, and why it is that one."""
     if not path.exists():
         raise FednerError(f"{path}: no such file or folder", _nearest_path(path))
     if format != AUTO:
-        return _described(_reader_named(format), path, "as given", options)
+        return reader_named(format), "as given"
     for reader in READERS.values():
         if (why := reader.recognise(path)) is not None:
-            return _described(reader, path, why, options)
+            return reader, why
     is_blank = path.is_file() and not (head(path) or "").strip()
     if is_blank and not_a_corpus(path) is None:
-        # Nothing can be seen in it; the reader that its name suggests tells what is wrong.
+        # Nothing can be seen in it; the reader that its name suggests reports what is wrong.
         reader = READERS["jsonl" if Path(stem(path)).suffix == ".jsonl" else "columns"]
-        return _described(reader, path, "by its name: no text can be read in it", options)
+        return reader, "by its name: no text can be read in it"
     raise FednerError(*_not_recognised(path))
 
 
-def _described(reader: Reader, path: Path, why: str, options: ReadOptions) -> Recognition:
+def _described(
+    reader: Reader[Any], path: Path, why: str, options: ReadOptions, own: Any
+) -> Recognition:
     labels = options.labels
     if labels is None and reader.declared_labels is not None:
         labels = reader.declared_labels(path) or None
     labels = None if labels is None else tuple(sorted(set(labels)))
-    return Recognition(reader.name, why, reader.sentences, labels, reader.declared(path, options))
+    declared = reader.declared(path, own, options.checked_encoding)
+    return Recognition(reader.name, why, reader.sentences, labels, declared)
 
 
-def _reader_named(format: str) -> Reader:
+def reader_named(format: Format) -> Reader[Any]:
+    """Return the reader of a format; raises where there is none of that name."""
+    if isinstance(format, Reader):
+        return format
     if format in READERS:
         return READERS[format]
     known = ", ".join([AUTO, *READERS])
@@ -213,17 +230,6 @@ def _remark_others(path: Path, format: str, log: ProblemLog) -> None:
         if each.format != format:
             inner = each.path.relative_to(path).as_posix()
             log.remark(f"left out: {each.format} in {'this folder' if inner == '.' else inner}")
-
-
-def _check_patient_column(reader: Reader, options: ReadOptions) -> None:
-    """Refuse a column of patients where the format has no columns."""
-    column = options.patient_column
-    if column is not None and reader.patient_column is None:
-        raise FednerError(
-            f'patients: the column "{column}", but {reader.name} ({reader.description}) has no '
-            "columns",
-            "Give a table of documents and patients, or a pattern of the file names.",
-        )
 
 
 def _with_unique_ids(documents: Iterator[Document], log: ProblemLog) -> Iterator[Document]:

@@ -1,7 +1,8 @@
 """Train and test: random splits by sentence, document or patient, folds, samples, and leakage.
 
-Every function is seeded and keeps the sentences in their original order. A document or a patient
-never falls on both sides of a split that goes by it. Splitting by sentence is what the FedNER paper
+Every function is seeded, knows of the sentences only which of them must stay together (`Grouping`)
+and returns their positions, ascending; callers select. A document or a patient never falls on both
+sides of a split that goes by it. Splitting by sentence is what the FedNER paper
 does (80/20); it puts sentences of one document on both sides, which `leakage` shows.
 """
 
@@ -13,13 +14,13 @@ from typing import Literal
 
 from fedner.corpus.groups import (
     Group,
-    Unit,
+    Grouping,
+    Indices,
     check_share,
     deal_evenly,
     gather,
-    groups_of,
     nearest_subset,
-    shuffled,
+    take,
 )
 from fedner.corpus.sentence import Sentence
 from fedner.errors import FednerError
@@ -32,17 +33,21 @@ NUM_SHUFFLES = 200
 
 @dataclass(frozen=True, slots=True)
 class Split:
-    """The parts of a corpus.
+    """The two sides of a corpus, as positions of its sentences.
 
     Attributes:
         train: What a tagger learns from.
-        test: What it is scored on.
-        dev: What decides when to stop; may be empty.
+        test: What it is scored on; of `holdout`, what decides when to stop.
     """
 
-    train: tuple[Sentence, ...]
-    test: tuple[Sentence, ...]
-    dev: tuple[Sentence, ...] = ()
+    train: Indices
+    test: Indices
+
+    def select(
+        self, sentences: Sequence[Sentence]
+    ) -> tuple[tuple[Sentence, ...], tuple[Sentence, ...]]:
+        """Return the training and the test sentences of the corpus that was split."""
+        return take(sentences, self.train), take(sentences, self.test)
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,128 +81,116 @@ class Leakage:
         return not (self.texts or self.documents or self.patients)
 
 
-def split(sentences: Sequence[Sentence], *, by: Unit, test: float = 0.2, seed: int) -> Split:
-    """Split `sentences` at random.
+def split(grouping: Grouping, *, test: float = 0.2, seed: int) -> Split:
+    """Split at random.
 
     By sentence, the test side has `test` times their number, rounded. By document or patient, its
     size is the nearest to that which whole groups can give with neither side empty.
 
     Args:
-        sentences: What is to be split.
-        by: What must stay together.
+        grouping: What is to be split, and what must stay together.
         test: The share of the sentences that goes to the test side, between 0 and 1.
         seed: Where the randomness comes from.
     """
-    train, tested = _cut(sentences, by, test, seed, "split", "test")
-    return Split(train, tested)
+    return _cut(grouping, test, seed, "split", "test")
 
 
-def holdout(parts: Split, *, by: Unit, share: float = 0.1, seed: int) -> Split:
-    """Return `parts` with a share of the training side held out as the dev side.
+def holdout(grouping: Grouping, *, share: float = 0.1, seed: int) -> Split:
+    """Hold out a share of training sentences that decides when to stop: the `test` side.
 
     Args:
-        parts: A split without a dev side.
-        by: What must stay together.
-        share: The share of the training sentences to hold out, between 0 and 1.
-        seed: Where the randomness comes from.
+        grouping: The training sentences, and what must stay together.
+        share: The share of them to hold out, between 0 and 1.
+        seed: Where the randomness comes from; other than in `split` with the same seed.
     """
-    if parts.dev:
-        raise FednerError(
-            f"Holding out a dev side: the split already has one, of {len(parts.dev):,} sentences.",
-            "Use it, or make the split without it.",
-        )
-    train, dev = _cut(parts.train, by, share, seed, "holdout", "dev")
-    return Split(train, parts.test, dev)
+    return _cut(grouping, share, seed, "holdout", "dev")
 
 
-def fixed(
-    train: Iterable[Sentence], test: Iterable[Sentence], dev: Iterable[Sentence] = ()
-) -> Split:
-    """Return the split that a corpus came with, as separate files."""
-    parts = Split(tuple(train), tuple(test), tuple(dev))
-    empty = [name for name in ("train", "test") if not getattr(parts, name)]
+def fixed(num_train: int, num_test: int) -> Split:
+    """Return the split that a corpus came with: the training file, and after it the test file."""
+    sizes = {"train": num_train, "test": num_test}
+    empty = [name for name, size in sizes.items() if not size]
     if empty:
         raise FednerError(
             f"Fixed split: no sentences in {' and '.join(empty)}; expected at least one in each.",
             "Check the files that were given for it.",
         )
-    return parts
+    return Split(tuple(range(num_train)), tuple(range(num_train, num_train + num_test)))
 
 
-def k_folds(sentences: Sequence[Sentence], k: int, by: Unit, seed: int) -> tuple[Split, ...]:
+def k_folds(grouping: Grouping, k: int, seed: int) -> tuple[Split, ...]:
     """Return `k` splits in which every sentence is tested exactly once.
 
     By sentence, the sizes of the folds differ by at most one; otherwise whole groups are balanced,
     the largest first.
     """
-    groups = groups_of(sentences, by)
-    if not 2 <= k <= len(groups):
+    by, num_groups = grouping.by, len(grouping.groups)
+    if not 2 <= k <= num_groups:
         raise FednerError(
-            f"k-fold split by {by}: found k = {k} with {_counted(len(groups), by)}; expected k of "
+            f"k-fold split by {by}: found k = {k} with {_counted(num_groups, by)}; expected k of "
             f"at least 2 and at most the number of {by}s.",
             "Take fewer folds or a finer unit.",
         )
-    folds = deal_evenly(shuffled(groups, seed, "folds", by, k), k)
-    return tuple(_one_against_rest(sentences, folds, tested) for tested in range(k))
+    folds = deal_evenly(grouping.shuffled(seed, "folds", by, k), k)
+    return tuple(_one_against_rest(folds, tested) for tested in range(k))
 
 
-def _one_against_rest(
-    sentences: Sequence[Sentence], folds: Sequence[Sequence[Group]], tested: int
-) -> Split:
+def _one_against_rest(folds: Sequence[Sequence[Group]], tested: int) -> Split:
     rest = [group for at, fold in enumerate(folds) if at != tested for group in fold]
-    return Split(gather(sentences, rest), gather(sentences, folds[tested]))
+    return Split(gather(rest), gather(folds[tested]))
 
 
-def subsample(
-    sentences: Sequence[Sentence], share: float, by: Unit, seed: int
-) -> tuple[Sentence, ...]:
-    """Return a random share of `sentences`, for studies of the size of the training data.
+def subsample(grouping: Grouping, share: float, seed: int) -> Indices:
+    """Return a random share of the sentences, for studies of the size of the training data.
 
     With one seed, a smaller sample is always part of a larger one. By document or patient, the
     size is the nearest that the first so many groups of the random order can give, at least one.
 
     Args:
-        sentences: What to take from.
+        grouping: What to take from, and what must stay together.
         share: How much to take, above 0 and at most 1.
-        by: What must stay together.
         seed: Where the randomness comes from.
     """
     check_share("The share of a sample", share, whole=True)
-    target = round(share * len(sentences))
+    target = round(share * grouping.size)
     if target == 0:
         raise FednerError(
-            f"Sample of {share:g} of {_counted(len(sentences), 'sentence')}: it would be empty.",
+            f"Sample of {share:g} of {_counted(grouping.size, 'sentence')}: it would be empty.",
             "Take a greater share, or more sentences.",
         )
-    order = shuffled(groups_of(sentences, by), seed, "subsample", by)
+    order = grouping.shuffled(seed, "subsample", grouping.by)
     sums = accumulate(map(len, order))
     length = min(enumerate(sums, start=1), key=lambda head: (abs(head[1] - target), head[0]))[0]
-    return gather(sentences, order[:length])
+    return gather(order[:length])
 
 
-def _cut(
-    sentences: Sequence[Sentence], by: Unit, share: float, seed: int, stream: str, side: str
-) -> tuple[tuple[Sentence, ...], tuple[Sentence, ...]]:
+def _cut(grouping: Grouping, share: float, seed: int, stream: str, side: str) -> Split:
     """Return what stays and what is cut off, the latter as near to `share` as groups allow."""
     check_share(f"The share of the {side} side", share)
-    groups = groups_of(sentences, by)
-    if len(groups) < 2:
+    groups = grouping.groups
+    target = _target_size(grouping, share, side)
+    chosen = set(_choose([len(group) for group in groups], target, seed, stream, grouping.by))
+    kept = [group for at, group in enumerate(groups) if at not in chosen]
+    return Split(gather(kept), gather([groups[at] for at in chosen]))
+
+
+def _target_size(grouping: Grouping, share: float, side: str) -> int:
+    """Return how many sentences to cut off; refuse where a side would stay empty."""
+    by, num_groups, size = grouping.by, len(grouping.groups), grouping.size
+    if num_groups < 2:
         raise FednerError(
-            f"Split by {by}: found {_counted(len(groups), by)}; expected at least 2.",
+            f"Split by {by}: found {_counted(num_groups, by)}; expected at least 2.",
             "Read more data" + ("." if by == "sentence" else ", or split by a finer unit."),
         )
-    target = round(share * len(sentences))
-    if not 0 < target < len(sentences):
+    target = round(share * size)
+    if not 0 < target < size:
         empty = side if target == 0 else "train"
         raise FednerError(
-            f"Split by {by}: {share:g} of {_counted(len(sentences), 'sentence')} leaves the "
-            f"{empty} side empty.",
+            f"Split by {by}: {share:g} of {_counted(size, 'sentence')} leaves the {empty} side "
+            "empty.",
             "Take another share, or more sentences.",
         )
-    chosen = set(_choose([len(group) for group in groups], target, seed, stream, by))
-    kept = [group for at, group in enumerate(groups) if at not in chosen]
-    cut = [group for at, group in enumerate(groups) if at in chosen]
-    return gather(sentences, kept), gather(sentences, cut)
+    return target
 
 
 def _choose(sizes: Sequence[int], target: int, seed: int, *path: PathPart) -> Sequence[int]:

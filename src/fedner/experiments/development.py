@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from fedner.corpus.document import Corpus
+from fedner.corpus.groups import Grouping
 from fedner.corpus.prepare import prepare
 from fedner.corpus.reading import read, recognise
 from fedner.corpus.sentence import Sentence
@@ -27,7 +28,7 @@ class NamedCorpus:
     Attributes:
         name: What the studies call it.
         labels: The entity types that it annotates.
-        sentences: All its sentences, flattened longest first; empty where it comes split.
+        sentences: All its sentences, flattened longest first.
         given: The split that the corpus comes with, or None.
     """
 
@@ -40,7 +41,7 @@ class NamedCorpus:
         """Return the corpus's own split, or a random one by sentence as in Ge et al. 2020."""
         if self.given is not None:
             return self.given
-        return split(self.sentences, by="sentence", test=TEST_SHARE, seed=seed)
+        return split(Grouping.of(self.sentences, "sentence"), test=TEST_SHARE, seed=seed)
 
 
 def load_corpus(data: Path, name: str) -> NamedCorpus:
@@ -79,8 +80,9 @@ def _with_own_split(name: str, archive: str, folder: str) -> Callable[[Path], Na
             root = _unpacked(data / archive, Path(temporary)) / folder
             parts = {part: _read(root / f"{part}.tsv") for part in ("train", "devel", "test")}
         labels = tuple(sorted({label for found, _ in parts.values() for label in found}))
-        training = (*parts["train"][1], *parts["devel"][1])
-        return NamedCorpus(name, labels, (), fixed(training, parts["test"][1]))
+        training, test = (*parts["train"][1], *parts["devel"][1]), parts["test"][1]
+        given = fixed(len(training), len(test))
+        return NamedCorpus(name, labels, (*training, *test), given)
 
     return load
 

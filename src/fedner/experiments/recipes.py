@@ -17,7 +17,6 @@ from typing import Any
 import torch
 
 from fedner.corpus.sentence import Sentence
-from fedner.corpus.splits import Split
 from fedner.durable import write_text
 from fedner.experiments.development import load_corpus
 from fedner.models.embeddings.context import cached_features
@@ -79,7 +78,7 @@ class Result:
 
 def encoded_parts(
     job: Job,
-    parts: Split,
+    parts: tuple[Sequence[Sentence], Sequence[Sentence]],
     space: TagSpace,
     words: WordEmbedding,
     encoder: AnyEncoder | PretrainedEncoder | None,
@@ -103,7 +102,8 @@ def encoded_parts(
             device=job.device,
         )
 
-    return encode(parts.train), Evaluation(encode(parts.test), parts.test, space)
+    training, test = parts
+    return encode(training), Evaluation(encode(test), test, space)
 
 
 def run(job: Job) -> Result:
@@ -118,7 +118,8 @@ def run(job: Job) -> Result:
     encoder: AnyEncoder | PretrainedEncoder | None = trained
     if recipe.context and trained is None:
         encoder = open_context_encoder(job.context, job.device)
-    training, test = encoded_parts(job, corpus.split(job.seed), space, words, encoder)
+    parts = corpus.split(job.seed).select(corpus.sentences)
+    training, test = encoded_parts(job, parts, space, words, encoder)
     dimension = encoder.dimension if encoder is not None else 0
     layers = encoder.origin.layers if encoder is not None else 1
     tagger = build_tagger(

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from fedner.corpus.groups import Unit
+from fedner.corpus.groups import Grouping, Unit
 from fedner.corpus.platforms import slices
 from fedner.corpus.sentence import Sentence
 from fedner.errors import FednerError
@@ -96,11 +96,7 @@ def slice_indices(
         seed: Where the randomness comes from.
         by: What must stay together.
     """
-    positions: dict[int, list[int]] = {}
-    for position, sentence in enumerate(sentences):
-        positions.setdefault(id(sentence), []).append(position)
-    parts = []
-    for part in slices(sentences, share, seed, by=by):
-        taken = [positions[id(sentence)].pop(0) for sentence in part]
-        parts.append(np.asarray([at for at in taken if sentences[at].tokens], dtype=np.int64))
-    return tuple(parts)
+    return tuple(
+        np.asarray([at for at in part if sentences[at].tokens], dtype=np.int64)
+        for part in slices(Grouping.of(sentences, by), share, seed)
+    )

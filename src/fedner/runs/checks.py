@@ -10,8 +10,8 @@ import torch
 
 from fedner.corpus.archives import input_exists
 from fedner.corpus.readers import READERS
+from fedner.corpus.readers.options import option_problems
 from fedner.corpus.reading import AUTO
-from fedner.corpus.schemes import canonical
 from fedner.corpus.synthetic import PLATFORMS
 from fedner.errors import FednerError
 from fedner.federated.algorithms import (
@@ -321,11 +321,10 @@ def _data_problems(platform: PlatformSettings, key: str) -> Iterator[SettingProb
             f"{key}.format", repr(platform.format), f"one of {', '.join(known)}",
             nearest(platform.format, known),
         )  # fmt: skip
-    if platform.scheme is not None:
-        try:
-            canonical(platform.scheme)
-        except FednerError as error:
-            yield SettingProblem(f"{key}.scheme", repr(platform.scheme), error.message, error.hint)
+    if platform.format in READERS:
+        for wrong in option_problems(READERS[platform.format].options, platform.options):
+            place = f"{key}.options.{wrong.name}"
+            yield SettingProblem(place, wrong.found, wrong.expected, wrong.hint)
 
 
 def _label_problems(platform: PlatformSettings, key: str) -> Iterator[SettingProblem]:

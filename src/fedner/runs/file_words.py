@@ -6,8 +6,7 @@ import re
 KEYS = {
     "--lenient": "lenient = true",
     "--format": "format",
-    "--scheme": "scheme",
-    "--columns": "token_column` and `tag_column",
+    "--option": "options",
     "--sentences": "sentences",
     "--flatten": "flatten",
     "--labels": "labels",

@@ -9,12 +9,13 @@ from typing import Any
 
 from fedner.corpus.assignment import is_numbered, keyed_sample, keyed_split
 from fedner.corpus.document import Corpus
-from fedner.corpus.groups import Unit
+from fedner.corpus.groups import Grouping, Unit, take
 from fedner.corpus.patients import PatientSource
 from fedner.corpus.platforms import divide
 from fedner.corpus.prepare import Changes, SentenceChoice, prepare
 from fedner.corpus.problems import Problem, ProblemLog
-from fedner.corpus.readers.reader import ReadOptions, SentencePolicy
+from fedner.corpus.read_options import ReadOptions
+from fedner.corpus.readers.reader import SentencePolicy
 from fedner.corpus.reading import read_recognised
 from fedner.corpus.sentence import Sentence
 from fedner.corpus.splits import on_both, subsample
@@ -245,10 +246,8 @@ def _with_named_documents(data: PlatformData) -> PlatformData:
 
 def _one_of_equal_shards(whole: PlatformData, shard: str, by: Unit, seed: int) -> PlatformData:
     number, into = map(int, shard.split("/"))
-    numbered = [replace(each, index=index) for index, each in enumerate(whole.sentences)]
-    own = divide(numbered, into=into, how="equal", seed=seed, by=by)[number - 1]
-    kept = sorted(sentence.index for sentence in own)
-    return replace(whole, sentences=tuple(whole.sentences[index] for index in kept))
+    own = divide(whole.sentences, into=into, how="equal", seed=seed, by=by)[number - 1]
+    return replace(whole, sentences=take(whole.sentences, own))
 
 
 def _parted(
@@ -258,17 +257,12 @@ def _parted(
         test_file = _read(settings, Path(settings.split.test_data))
         return _checked_rows(_with_own_test(whole, test_file), settings)
     test = DEFAULT_TEST if settings.split.test is None else settings.split.test
-    numbered = [replace(each, index=number) for number, each in enumerate(whole.sentences)]
     by = settings.split.by
     if key is None:
-        parts = split_sentences(numbered, by=by, test=test, seed=seed)
+        parts = split_sentences(Grouping.of(whole.sentences, by), test=test, seed=seed)
     else:
-        parts = keyed_split(numbered, by=by, test=test, key=key)
-    return replace(
-        whole,
-        train=tuple(sentence.index for sentence in parts.train),
-        test=tuple(sentence.index for sentence in parts.test),
-    )
+        parts = keyed_split(whole.sentences, by=by, test=test, key=key)
+    return replace(whole, train=parts.train, test=parts.test)
 
 
 def _patient_source(settings: PlatformSettings) -> PatientSource | None:
@@ -286,9 +280,7 @@ def _patient_source(settings: PlatformSettings) -> PatientSource | None:
 
 def _read(settings: PlatformSettings, path: Path) -> PlatformData:
     options = ReadOptions(
-        token_column=settings.token_column,
-        tag_column=settings.tag_column,
-        scheme=settings.scheme,
+        own=settings.options,
         encoding=settings.encoding,
         patients=_patient_source(settings),
     )
@@ -371,12 +363,12 @@ def _with_less(
     """Return the data with the share of the training part that is kept, a nested sample."""
     if split.keep == 1.0:
         return data
-    numbered = [replace(data.sentences[index], index=index) for index in data.train]
+    training = data.train_sentences
     if key is None:
-        kept = subsample(numbered, split.keep, split.by, seed)
+        kept = subsample(Grouping.of(training, split.by), split.keep, seed)
     else:
-        kept = keyed_sample(numbered, split.keep, split.by, key)
-    return replace(data, train=tuple(sentence.index for sentence in kept))
+        kept = keyed_sample(training, split.keep, split.by, key)
+    return replace(data, train=tuple(data.train[place] for place in kept))
 
 
 def _with_own_test(training: PlatformData, test: PlatformData) -> PlatformData:

@@ -2,6 +2,8 @@
 
 from collections.abc import Iterable, Iterator, Mapping
 
+from fedner.corpus.readers import READERS
+from fedner.corpus.readers.options import facts
 from fedner.federated.algorithms import Algorithm, FednerSettings
 from fedner.federated.dp_steps import WHY_NOT_CLEAR
 from fedner.models.partition import shares_tags
@@ -9,8 +11,6 @@ from fedner.models.zoo import RECIPES
 from fedner.privacy.budget import delta_problem, delta_warning
 from fedner.settings import PlatformSettings, SettingProblem, Settings
 
-# Formats whose tags mean what most of the first lines say, unless the file names the scheme.
-_DETECTED_SCHEMES = ("columns", "hf-tokens")
 _FROM_FINE_TO_COARSE = ("sentence", "document", "patient")
 
 
@@ -299,11 +299,13 @@ def _deployed_data_problems(platform: PlatformSettings, key: str) -> Iterator[Se
             f"{key}.format", "'auto'", "the name of the format",
             "Recognised by content, it could change with one unit; `fedner data inspect` names it.",
         )  # fmt: skip
-    if platform.format in _DETECTED_SCHEMES and platform.scheme is None:
-        yield SettingProblem(
-            f"{key}.scheme", "nothing", "the scheme of the tags, such as BIO",
-            "Read off the tags, it could change with one unit, and with it everybody's entities.",
-        )  # fmt: skip
+    for fact in facts(READERS[platform.format].options) if platform.format in READERS else ():
+        if fact.is_detected and fact.name not in platform.options:
+            yield SettingProblem(
+                f"{key}.options.{fact.name}", "nothing", fact.help,
+                "Read off the data, it could change with one unit, and with it everybody's "
+                "entities.",
+            )  # fmt: skip
     if platform.split.seed is not None:
         yield SettingProblem(
             f"{key}.split.seed", str(platform.split.seed), "no such key in a deployed run",

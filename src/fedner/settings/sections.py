@@ -290,7 +290,8 @@ class PlatformSettings(Section):
     the types that it annotates, after `label_map`, which renames types or, with an empty string,
     leaves them out. `shard = "2/5"` takes the second of five equal shards of the data, drawn by the
     seed: one corpus among platforms that do not exist, for simulations; an own test file stays
-    whole. `encoding` is that of text files, UTF-8 by default; `patients` says whose text each
+    whole. `options` are those of the format itself, which its reader declares (`fedner data
+    formats`). `encoding` is that of text files, UTF-8 by default; `patients` says whose text each
     document is where the format does not. `public_size` is what weights and batch sizes come from.
     `ledger` is the folder of the platform's privacy ledger, one for all runs, which its owner
     opened (`fedner privacy open`); a simulation makes its own in the run folder.
@@ -304,9 +305,7 @@ class PlatformSettings(Section):
     ) = None
     format: str = "auto"
     lenient: bool = False
-    scheme: str | None = None
-    token_column: int = 0
-    tag_column: int = -1
+    options: dict[str, str | int | float | bool] = Field(default_factory=dict)
     encoding: str | None = None
     patients: PatientSettings | None = None
     labels: tuple[str, ...] | None = None

@@ -1,5 +1,7 @@
 """One file per annotation format, and the one table of them."""
 
+from typing import Any
+
 from fedner.corpus.readers import (
     ade,
     bioc,
@@ -16,9 +18,11 @@ from fedner.corpus.readers import (
     smm4h,
     xmi,
 )
-from fedner.corpus.readers.reader import Declared, Reader, ReadOptions
+from fedner.corpus.readers.options import NoOptions, option
+from fedner.corpus.readers.reader import Declared, Reader
+from fedner.errors import FednerError
 
-READERS: dict[str, Reader] = {
+READERS: dict[str, Reader[Any]] = {
     "cadec": cadec.READER,
     "ade": ade.READER,
     "smm4h": smm4h.READER,
@@ -36,4 +40,25 @@ READERS: dict[str, Reader] = {
 }
 """Every format by name, in the order of recognition: the most specific first."""
 
-__all__ = ["READERS", "Declared", "ReadOptions", "Reader"]
+
+def register(reader: Reader[Any]) -> None:
+    """Add a reader of your own to the table, before the built-in ones.
+
+    From then on settings, `read` and `inspect` of this process know its format by name and
+    recognise it by content; its options are checked like those of every other format. Other
+    processes (a worker, say) must register it too.
+
+    Raises:
+        FednerError: The table already has another reader of that name.
+    """
+    if READERS.get(reader.name, reader) is not reader:
+        raise FednerError(
+            f'reader "{reader.name}": found another reader of that name; expected a new name',
+            f"Call it otherwise; there are {', '.join(READERS)}.",
+        )
+    others = {name: each for name, each in READERS.items() if name != reader.name}
+    READERS.clear()
+    READERS.update({reader.name: reader, **others})
+
+
+__all__ = ["READERS", "Declared", "NoOptions", "Reader", "option", "register"]

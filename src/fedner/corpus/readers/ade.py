@@ -22,7 +22,8 @@ from pathlib import Path
 from fedner.corpus.document import Document, Segment, Span
 from fedner.corpus.files import COMPRESSED_SUFFIXES, head, lines, stem
 from fedner.corpus.problems import Kind, Problem, ProblemLog
-from fedner.corpus.readers.reader import Reader, ReadOptions
+from fedner.corpus.readers.options import NoOptions
+from fedner.corpus.readers.reader import Reader
 
 NUM_COLUMNS = 8
 NEGATIVES = "ADE-NEG.txt"
@@ -71,7 +72,7 @@ def recognise(path: Path) -> str | None:
         return None
 
 
-def stream(path: Path, log: ProblemLog, _options: ReadOptions) -> Iterator[Document]:
+def stream(path: Path, log: ProblemLog, _options: NoOptions) -> Iterator[Document]:
     """Yield one document per PubMed id, in the order of their first rows."""
     if path.is_file() and _is_negatives(path):
         yield from _stream_negatives(path, log)
@@ -327,5 +328,6 @@ READER = Reader(
     recognise=recognise,
     stream=stream,
     sentences="as given",
+    options=NoOptions,
     declared_labels=declared_labels,
 )

@@ -27,7 +27,8 @@ from fedner.corpus.readers.extras import Fault, attempt, required
 from fedner.corpus.readers.folder import choose, reason_in
 from fedner.corpus.readers.json_records import MalformedError, as_list, as_object, probe, records
 from fedner.corpus.readers.jsonl import read_segments
-from fedner.corpus.readers.reader import Declared, Reader, ReadOptions
+from fedner.corpus.readers.options import option
+from fedner.corpus.readers.reader import Declared, Reader
 from fedner.corpus.segment import split_by_rule
 
 LABELS_INFON = "fedner.labels"
@@ -48,6 +49,19 @@ _INFON = re.compile(rf'<infon key="{re.escape(LABELS_INFON)}">([^<]*)</infon>')
 _SOURCE = re.compile(r"<source>([^<]*)</source>")
 
 
+@dataclass(frozen=True, slots=True)
+class BiocOptions:
+    """The options of BioC.
+
+    Attributes:
+        patient_column: The infon that holds the patient.
+    """
+
+    patient_column: str = option(
+        PATIENT_INFON, "the key of the documents' infon that holds the patient"
+    )
+
+
 def recognise(path: Path) -> str | None:
     """Say why a file, or some file of a folder, looks like BioC."""
     return reason_in(path, _reason)
@@ -59,15 +73,14 @@ def declared_labels(path: Path) -> tuple[str, ...]:
     return tuple(sorted(found))
 
 
-def declared(path: Path, _options: ReadOptions) -> Declared:
+def declared(path: Path, _options: BiocOptions, _encoding: str | None) -> Declared:
     """Return the name of a collection that fedner wrote."""
     names = {_declared_in(file)[0] for file in files_in(path)} - {None}
     return Declared(name=names.pop() if len(names) == 1 else None)
 
 
-def stream(path: Path, log: ProblemLog, options: ReadOptions) -> Iterator[Document]:
+def stream(path: Path, log: ProblemLog, options: BiocOptions) -> Iterator[Document]:
     """Read a file, or those files of a folder that are BioC."""
-    infon = options.patient_column or PATIENT_INFON
     for file in choose(path, lambda each: _reason(each) is not None, log, "BioC"):
         source = display_name(file, path)
         is_xml = (head(file, 4096) or "").lstrip().startswith("<")
@@ -76,7 +89,7 @@ def stream(path: Path, log: ProblemLog, options: ReadOptions) -> Iterator[Docume
                 _report(log, file, line, "malformed line", found.found, "a document of BioC")
                 continue
             try:
-                yield _Assembly(file, line, log).document(found, source, infon)
+                yield _Assembly(file, line, log).document(found, source, options.patient_column)
             except MalformedError as fault:
                 _report(log, file, line, fault.kind, fault.found, fault.expected)
 
@@ -370,7 +383,7 @@ READER = Reader(
     recognise=recognise,
     stream=stream,
     sentences="as given",
+    options=BiocOptions,
     declared_labels=declared_labels,
     declared=declared,
-    patient_column="the key of an infon of the documents",
 )

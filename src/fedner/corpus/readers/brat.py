@@ -14,7 +14,8 @@ from fedner.corpus.document import Document
 from fedner.corpus.files import head, stem
 from fedner.corpus.problems import Problem, ProblemLog
 from fedner.corpus.readers import cadec, standoff
-from fedner.corpus.readers.reader import Reader, ReadOptions
+from fedner.corpus.readers.options import NoOptions
+from fedner.corpus.readers.reader import Reader
 
 CONFIGURATION = "annotation.conf"
 
@@ -32,7 +33,7 @@ def recognise(path: Path) -> str | None:
         return None
 
 
-def stream(path: Path, log: ProblemLog, _options: ReadOptions) -> Iterator[Document]:
+def stream(path: Path, log: ProblemLog, _options: NoOptions) -> Iterator[Document]:
     """Yield the documents by name: the path of the text below the folder, without `.txt`."""
     if path.is_dir():
         root = path
@@ -116,6 +117,7 @@ READER = Reader(
     recognise=recognise,
     stream=stream,
     sentences="line",
+    options=NoOptions,
     declared_labels=declared_labels,
     reads_subfolders=True,
 )

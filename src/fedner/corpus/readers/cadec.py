@@ -12,7 +12,8 @@ from pathlib import Path
 from fedner.corpus.document import Document
 from fedner.corpus.problems import Problem, ProblemLog
 from fedner.corpus.readers import standoff
-from fedner.corpus.readers.reader import Reader, ReadOptions
+from fedner.corpus.readers.options import NoOptions
+from fedner.corpus.readers.reader import Reader
 
 LABELS = ("ADR", "Disease", "Drug", "Finding", "Symptom")
 
@@ -39,7 +40,7 @@ def recognise(path: Path) -> str | None:
         return None
 
 
-def stream(path: Path, log: ProblemLog, _options: ReadOptions) -> Iterator[Document]:
+def stream(path: Path, log: ProblemLog, _options: NoOptions) -> Iterator[Document]:
     """Yield the posts by name."""
     root = find_root(path) if path.is_dir() else None
     if root is None:
@@ -98,5 +99,6 @@ READER = Reader(
     recognise=recognise,
     stream=stream,
     sentences="line",
+    options=NoOptions,
     declared_labels=declared_labels,
 )

@@ -5,12 +5,13 @@ from collections import Counter
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
+from typing import Literal
 from urllib.parse import quote, unquote
 
 from fedner.corpus.files import blocks, head, lines
 from fedner.corpus.problems import ProblemLog
-from fedner.corpus.readers.reader import ReadOptions
-from fedner.corpus.schemes import split_tag
+from fedner.corpus.readers.options import option
+from fedner.corpus.schemes import canonical, split_tag
 from fedner.errors import FednerError
 
 MARKER = "-DOCSTART-"
@@ -21,6 +22,29 @@ _ID, _PATIENT = "id=", "patient="
 _IN_BRACKETS = re.compile(rf"{MARKER}[ \t]+\((.*\S.*)\)[ \t]*")
 # Characters that stand for themselves in a marker; white space and all others are percent-encoded.
 _LEGIBLE = "/#:;,!?*'()[]{}@&=+$|<>"
+
+
+@dataclass(frozen=True, slots=True)
+class ColumnOptions:
+    """The options of token columns.
+
+    Attributes:
+        token_column: The column of the token, from 0; negative from the right.
+        tag_column: The column of the tag, likewise.
+        separator: What separates columns: a tab, runs of blanks, or whichever the file shows.
+        scheme: The tag scheme; None to detect it.
+        patient_column: The column that says whose a line is; a number, likewise.
+    """
+
+    token_column: int = option(0, "the column of the token, from 0; negative from the right")
+    tag_column: int = option(-1, "the column of the tag, from 0; negative from the right")
+    separator: Literal["auto", "tab", "blank"] = option("auto", "what separates the columns")
+    scheme: str | None = option(
+        None, "the tag scheme, such as BIO; detected by default", canonical, is_detected=True
+    )
+    patient_column: str | None = option(
+        None, "the number of the column that holds the patient, from 0; negative from the right"
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +68,7 @@ class Layout:
     tagged: float
 
 
-def layout_of_head(path: Path, options: ReadOptions) -> Layout | None:
+def layout_of_head(path: Path, options: ColumnOptions) -> Layout | None:
     """Return the layout if the beginning of a file looks like token columns."""
     text = head(path)
     if not text:
@@ -61,13 +85,13 @@ def layout_of_head(path: Path, options: ReadOptions) -> Layout | None:
     return layout
 
 
-def layout_of_file(path: Path, options: ReadOptions) -> Layout | None:
+def layout_of_file(path: Path, options: ColumnOptions, encoding: str | None) -> Layout | None:
     """Return the layout that most lines at the beginning of a file have."""
-    log = ProblemLog(limit=0, encoding=options.encoding)
+    log = ProblemLog(limit=0, encoding=encoding)
     return _layout([text for _, text in islice(lines(path, log), _LAYOUT_LINES)], options)
 
 
-def _layout(rows: list[str], options: ReadOptions) -> Layout | None:
+def _layout(rows: list[str], options: ColumnOptions) -> Layout | None:
     """Return the layout that fits most rows; None if they have no columns."""
     rows = [row for row in rows if row.strip(" \t") and not is_marker(row)]
     wanted = {"auto": ("\t", " "), "tab": ("\t",), "blank": (" ",)}[options.separator]
@@ -80,7 +104,7 @@ def _layout(rows: list[str], options: ReadOptions) -> Layout | None:
     return max(candidates, key=lambda layout: layout.agreement, default=None)
 
 
-def _layout_with(separator: str, rows: list[str], options: ReadOptions) -> Layout | None:
+def _layout_with(separator: str, rows: list[str], options: ColumnOptions) -> Layout | None:
     split = [columns_of(row, separator) for row in rows]
     counts = Counter(map(len, split))
     if not counts:

@@ -21,6 +21,7 @@ from fedner.corpus.problems import Problem, ProblemLog
 from fedner.corpus.readers.column_blocks import TokenLines, cut_block, of_tokens
 from fedner.corpus.readers.column_layout import (
     MARKER,
+    ColumnOptions,
     Layout,
     columns_of,
     has_markers,
@@ -30,7 +31,7 @@ from fedner.corpus.readers.column_layout import (
 )
 from fedner.corpus.readers.column_patients import ColumnPatients
 from fedner.corpus.readers.folder import choose
-from fedner.corpus.readers.reader import Declared, Reader, ReadOptions
+from fedner.corpus.readers.reader import Declared, Reader
 from fedner.corpus.schemes import Scheme, SchemeEvidence, canonical, decode, split_tag, validate
 from fedner.corpus.sentence import Entity
 
@@ -58,7 +59,7 @@ _MARKER_LINE = re.compile(rf"^{MARKER}(?=[ \t\n]|\Z)[^\n]*", re.MULTILINE)
 
 def recognise(path: Path) -> str | None:
     """Say why a file, or some file of a folder, looks like token columns."""
-    options = ReadOptions()
+    options = ColumnOptions()
     for file in files_in(path):
         if (layout := layout_of_head(file, options)) is not None:
             where = "" if file == path else f"{file.name}: "
@@ -70,22 +71,22 @@ def recognise(path: Path) -> str | None:
     return None
 
 
-def declared(path: Path, options: ReadOptions) -> Declared:
+def declared(path: Path, options: ColumnOptions, encoding: str | None) -> Declared:
     """Return the tag scheme of the files, as detected or as the user says."""
     if options.scheme is not None:
         return Declared(tag_scheme=canonical(options.scheme), tag_scheme_why="as given")
     found: dict[str, str] = {}
     for file in _column_files(path, options, ProblemLog()):
-        layout = layout_of_file(file, options)
+        layout = layout_of_file(file, options, encoding)
         if layout is not None:
-            scheme, why = _scheme_of(file, layout, options.encoding)
+            scheme, why = _scheme_of(file, layout, encoding)
             found.setdefault(scheme, f"{file.name}: {why}")
     if not found:
         return Declared()
     return Declared(tag_scheme=" and ".join(found), tag_scheme_why="; ".join(found.values()))
 
 
-def stream(path: Path, log: ProblemLog, options: ReadOptions) -> Iterator[Document]:
+def stream(path: Path, log: ProblemLog, options: ColumnOptions) -> Iterator[Document]:
     """Read a file, or those files of a folder that look like columns."""
     names: set[str] = set()
     marked_ids: set[str] = set()
@@ -104,7 +105,7 @@ def stream(path: Path, log: ProblemLog, options: ReadOptions) -> Iterator[Docume
                 yield document
 
 
-def _column_files(path: Path, options: ReadOptions, log: ProblemLog) -> list[Path]:
+def _column_files(path: Path, options: ColumnOptions, log: ProblemLog) -> list[Path]:
     def has_columns(file: Path) -> bool:
         return layout_of_head(file, options) is not None
 
@@ -233,11 +234,11 @@ def _at_markers(sentence: TokenLines) -> Iterator[TokenLines]:
 
 
 def _documents_of(
-    path: Path, name: str, log: ProblemLog, options: ReadOptions
+    path: Path, name: str, log: ProblemLog, options: ColumnOptions
 ) -> Iterator[Document]:
     """Read one file."""
     before = log.total
-    layout = layout_of_file(path, options)
+    layout = layout_of_file(path, options, log.encoding)
     if layout is None:
         for _ in lines(path, log):  # whatever is wrong with the file itself comes first
             pass
@@ -245,9 +246,7 @@ def _documents_of(
             _report_no_columns(log, path)
         return
     scheme = (
-        canonical(options.scheme)
-        if options.scheme
-        else _scheme_of(path, layout, options.encoding)[0]
+        canonical(options.scheme) if options.scheme else _scheme_of(path, layout, log.encoding)[0]
     )
     runs = _RunReader(scheme, path, log)
     sentences = _sentences(path, log, layout)
@@ -402,7 +401,7 @@ READER = Reader(
     recognise=recognise,
     stream=stream,
     sentences="as given",
+    options=ColumnOptions,
     declared=declared,
     has_unique_ids=True,
-    patient_column="the number of a column, from 0",
 )

@@ -21,7 +21,8 @@ from fedner.corpus.document import Document, Segment, Span
 from fedner.corpus.files import display_name, files_in
 from fedner.corpus.problems import Problem, ProblemLog
 from fedner.corpus.readers.extras import Fault, attempt, required
-from fedner.corpus.readers.reader import Reader, ReadOptions
+from fedner.corpus.readers.options import NoOptions
+from fedner.corpus.readers.reader import Reader
 from fedner.corpus.segment import split_by_rule
 
 if TYPE_CHECKING:
@@ -76,7 +77,7 @@ def recognise(path: Path) -> str | None:
     return None
 
 
-def stream(path: Path, log: ProblemLog, _options: ReadOptions) -> Iterator[Document]:
+def stream(path: Path, log: ProblemLog, _options: NoOptions) -> Iterator[Document]:
     """Read a file, or those files of a folder that are DocBins; ids count their documents."""
     files = [file for file in files_in(path) if file == path or _looks_right(file)]
     if not files:
@@ -270,5 +271,6 @@ READER = Reader(
     recognise=recognise,
     stream=stream,
     sentences="as given",
+    options=NoOptions,
     has_unique_ids=True,
 )

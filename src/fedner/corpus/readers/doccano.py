@@ -21,6 +21,7 @@ from fedner.corpus.readers import standoff, utf16
 from fedner.corpus.readers.folder import choose, reason_in
 from fedner.corpus.readers.json_records import (
     MalformedError,
+    RecordOptions,
     as_list,
     as_name,
     as_object,
@@ -30,7 +31,7 @@ from fedner.corpus.readers.json_records import (
     probe,
     records,
 )
-from fedner.corpus.readers.reader import Reader, ReadOptions
+from fedner.corpus.readers.reader import Reader
 
 REMARK_NUMBERS = "label given by its number (the label file names it)"
 REMARK_UNITS = "document with offsets in UTF-16 units, as JavaScript counts (converted)"
@@ -45,7 +46,7 @@ def recognise(path: Path) -> str | None:
     return reason_in(path, _reason)
 
 
-def stream(path: Path, log: ProblemLog, options: ReadOptions) -> Iterator[Document]:
+def stream(path: Path, log: ProblemLog, options: RecordOptions) -> Iterator[Document]:
     """Read a file, or those files of a folder that look like Doccano's."""
     for file in choose(path, lambda each: _reason(each) is not None, log, "exports of Doccano"):
         source = display_name(file, path)
@@ -171,5 +172,5 @@ READER = Reader(
     recognise=recognise,
     stream=stream,
     sentences="rule",
-    patient_column="a key of the records",
+    options=RecordOptions,
 )

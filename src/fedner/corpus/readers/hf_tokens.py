@@ -22,7 +22,8 @@ from fedner.corpus.readers import standoff
 from fedner.corpus.readers.columns import CHANGE_EMPTY_TOKEN, EMPTY_TOKEN
 from fedner.corpus.readers.extras import Fault, attempt, required
 from fedner.corpus.readers.json_records import MalformedError, as_list, as_text, probe, records
-from fedner.corpus.readers.reader import Declared, Reader, ReadOptions
+from fedner.corpus.readers.options import option
+from fedner.corpus.readers.reader import Declared, Reader
 from fedner.corpus.schemes import OUTSIDE, SchemeEvidence, canonical, decode, split_tag, validate
 
 SCHEME_SCAN_ROWS = 20_000
@@ -54,6 +55,21 @@ class _Columns:
     names: tuple[str, ...] | None
 
 
+@dataclass(frozen=True, slots=True)
+class HfOptions:
+    """The options of token classification data.
+
+    Attributes:
+        scheme: The tag scheme; None to detect it.
+        patient_column: The column that says whose a row is.
+    """
+
+    scheme: str | None = option(
+        None, "the tag scheme, such as BIO; detected by default", canonical, is_detected=True
+    )
+    patient_column: str | None = option(None, "the name of the column that holds the patient")
+
+
 def recognise(path: Path) -> str | None:
     """Say why a file, or some file under a folder, looks like token classification."""
     for file in _candidates(path):
@@ -73,7 +89,7 @@ def declared_labels(path: Path) -> tuple[str, ...]:
     return tuple(sorted(labels - {""}))
 
 
-def declared(path: Path, options: ReadOptions) -> Declared:
+def declared(path: Path, options: HfOptions, _encoding: str | None) -> Declared:
     """Return the tag scheme that the first file shows, or that the user says."""
     if options.scheme is not None:
         return Declared(tag_scheme=canonical(options.scheme), tag_scheme_why="as given")
@@ -84,7 +100,7 @@ def declared(path: Path, options: ReadOptions) -> Declared:
     return Declared()
 
 
-def stream(path: Path, log: ProblemLog, options: ReadOptions) -> Iterator[Document]:
+def stream(path: Path, log: ProblemLog, options: HfOptions) -> Iterator[Document]:
     """Read a file, or the files under a folder; a row is a document of one sentence."""
     files = _files(path)
     if not files:
@@ -402,8 +418,8 @@ READER = Reader(
     recognise=recognise,
     stream=stream,
     sentences="as given",
+    options=HfOptions,
     declared_labels=declared_labels,
     declared=declared,
     has_unique_ids=True,
-    patient_column="the name of a column",
 )

@@ -14,6 +14,7 @@ from typing import Any
 
 from fedner.corpus.files import head, lines, read_text
 from fedner.corpus.problems import Kind, Problem, ProblemLog
+from fedner.corpus.readers.options import option
 
 MAX_LINE_CHARACTERS = 50_000_000
 """A document with its annotations stands on one line: lines may be far longer than elsewhere."""
@@ -24,6 +25,19 @@ MAX_NUMBER_DIGITS = 18
 _KEY = re.compile(r'"((?:[^"\\]|\\.){1,60})"\s*:')
 _MAX_TEXT_PROBLEMS = 100_000
 _BETWEEN = re.compile(r"[\s,]*")
+
+
+@dataclass(frozen=True, slots=True)
+class RecordOptions:
+    """The options of formats that keep a document in a JSON record.
+
+    Attributes:
+        patient_column: The key that holds the patient.
+    """
+
+    patient_column: str | None = option(
+        None, "the key of the records, or of their meta or data, that holds the patient"
+    )
 
 
 class MalformedError(Exception):

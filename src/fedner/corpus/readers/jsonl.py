@@ -20,7 +20,8 @@ from fedner.corpus.document import Document, Fragment, Segment, Span
 from fedner.corpus.files import display_name, head, lines
 from fedner.corpus.problems import Kind, Problem, ProblemLog
 from fedner.corpus.readers.folder import choose, reason_in
-from fedner.corpus.readers.reader import Declared, Reader, ReadOptions
+from fedner.corpus.readers.options import option
+from fedner.corpus.readers.reader import Declared, Reader
 
 VERSION = 1
 MAX_LINE_CHARACTERS = 50_000_000
@@ -29,6 +30,17 @@ MAX_LINE_CHARACTERS = 50_000_000
 _KEYS = {"id", "text", "spans", "segments", "patient", "source"}
 _PATIENT = "patient"
 _HEADER_START = '{"fedner"'
+
+
+@dataclass(frozen=True, slots=True)
+class JsonlOptions:
+    """The options of fedner's JSONL.
+
+    Attributes:
+        patient_column: The key that holds the patient.
+    """
+
+    patient_column: str = option(_PATIENT, "the key of the records that holds the patient")
 
 
 class _MalformedError(ValueError):
@@ -63,7 +75,7 @@ def recognise(path: Path) -> str | None:
     return reason_in(path, _reason)
 
 
-def declared(path: Path, _options: ReadOptions) -> Declared:
+def declared(path: Path, _options: JsonlOptions, _encoding: str | None) -> Declared:
     """Return the name in the header, if all files agree on one."""
     found = [header.get("name") for header in _headers(path)]
     names = {name if isinstance(name, str) else None for name in found}
@@ -76,11 +88,10 @@ def declared_labels(path: Path) -> tuple[str, ...]:
     return tuple(sorted(labels))
 
 
-def stream(path: Path, log: ProblemLog, options: ReadOptions) -> Iterator[Document]:
+def stream(path: Path, log: ProblemLog, options: JsonlOptions) -> Iterator[Document]:
     """Read a file, or those files of a folder that look like fedner's JSONL."""
-    key = options.patient_column or _PATIENT
     for file in choose(path, _looks_right, log, "fedner's JSONL"):
-        yield from _documents(file, display_name(file, path), log, key)
+        yield from _documents(file, display_name(file, path), log, options.patient_column)
 
 
 def read_segments(value: object, length: int) -> tuple[Segment, ...] | None:
@@ -308,7 +319,7 @@ READER = Reader(
     recognise=recognise,
     stream=stream,
     sentences="as given",
+    options=JsonlOptions,
     declared_labels=declared_labels,
     declared=declared,
-    patient_column="a key of the records",
 )

@@ -25,6 +25,7 @@ from fedner.corpus.readers import standoff, utf16
 from fedner.corpus.readers.folder import choose, reason_in
 from fedner.corpus.readers.json_records import (
     MalformedError,
+    RecordOptions,
     as_list,
     as_name,
     as_object,
@@ -35,7 +36,7 @@ from fedner.corpus.readers.json_records import (
     records,
     type_name,
 )
-from fedner.corpus.readers.reader import Reader, ReadOptions
+from fedner.corpus.readers.reader import Reader
 
 REMARK_UNITS = "mention with offsets in UTF-16 units, as JavaScript counts (converted)"
 REMARK_UNANNOTATED = "task that nobody annotated (left out)"
@@ -51,7 +52,7 @@ def recognise(path: Path) -> str | None:
     return reason_in(path, _reason)
 
 
-def stream(path: Path, log: ProblemLog, options: ReadOptions) -> Iterator[Document]:
+def stream(path: Path, log: ProblemLog, options: RecordOptions) -> Iterator[Document]:
     """Read a file, or those files of a folder that look like Label Studio's."""
     for file in choose(path, lambda each: _reason(each) is not None, log, "Label Studio's tasks"):
         source = display_name(file, path)
@@ -201,5 +202,5 @@ READER = Reader(
     recognise=recognise,
     stream=stream,
     sentences="rule",
-    patient_column="a key of the tasks or of their data",
+    options=RecordOptions,
 )

@@ -21,6 +21,7 @@ from fedner.corpus.readers import standoff
 from fedner.corpus.readers.folder import choose, reason_in
 from fedner.corpus.readers.json_records import (
     MalformedError,
+    RecordOptions,
     as_list,
     as_name,
     as_object,
@@ -30,7 +31,7 @@ from fedner.corpus.readers.json_records import (
     probe,
     records,
 )
-from fedner.corpus.readers.reader import Reader, ReadOptions
+from fedner.corpus.readers.reader import Reader
 
 _OWN_KEYS = {"_input_hash", "_task_hash", "answer", "_view_id"}
 
@@ -40,7 +41,7 @@ def recognise(path: Path) -> str | None:
     return reason_in(path, _reason)
 
 
-def stream(path: Path, log: ProblemLog, options: ReadOptions) -> Iterator[Document]:
+def stream(path: Path, log: ProblemLog, options: RecordOptions) -> Iterator[Document]:
     """Read a file, or those files of a folder that look like Prodigy's."""
     for file in choose(path, lambda each: _reason(each) is not None, log, "Prodigy's tasks"):
         source = display_name(file, path)
@@ -133,6 +134,6 @@ READER = Reader(
     recognise=recognise,
     stream=stream,
     sentences="rule",
-    patient_column="a key of the tasks or of their meta",
+    options=RecordOptions,
     has_unique_ids=True,
 )

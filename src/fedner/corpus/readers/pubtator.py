@@ -21,7 +21,8 @@ from fedner.corpus.problems import Problem, ProblemLog
 from fedner.corpus.readers import standoff
 from fedner.corpus.readers.extras import Fault, attempt, required
 from fedner.corpus.readers.folder import choose
-from fedner.corpus.readers.reader import Reader, ReadOptions
+from fedner.corpus.readers.options import NoOptions
+from fedner.corpus.readers.reader import Reader
 
 REMARK_RELATION = "PubTator relation (left out)"
 
@@ -58,7 +59,7 @@ def recognise(path: Path) -> str | None:
     return None
 
 
-def stream(path: Path, log: ProblemLog, _options: ReadOptions) -> Iterator[Document]:
+def stream(path: Path, log: ProblemLog, _options: NoOptions) -> Iterator[Document]:
     """Read a file, or those files of a folder that look like PubTator."""
     library = required("bioc.pubtator", "formats", "PubTator files")
     for file in choose(path, _looks_right, log, "PubTator's articles"):
@@ -151,4 +152,5 @@ READER = Reader(
     recognise=recognise,
     stream=stream,
     sentences="rule",
+    options=NoOptions,
 )

@@ -17,7 +17,8 @@ from typing import NamedTuple
 from fedner.corpus.document import Document, Segment, Span
 from fedner.corpus.files import display_name, files_in, head, lines, stem
 from fedner.corpus.problems import Kind, Problem, ProblemLog
-from fedner.corpus.readers.reader import Reader, ReadOptions
+from fedner.corpus.readers.options import option
+from fedner.corpus.readers.reader import Reader
 
 HEADER = (
     "tweet_id", "begin", "end", "type", "extraction", "drug", "tweet", "meddra_code", "meddra_term"
@@ -60,6 +61,17 @@ class Tweet:
     patient: str | None = None
 
 
+@dataclass(frozen=True, slots=True)
+class Smm4hOptions:
+    """The options of SMM4H tables.
+
+    Attributes:
+        patient_column: The column that says whose a tweet is.
+    """
+
+    patient_column: str | None = option(None, "the name of the column that holds the patient")
+
+
 def recognise(path: Path) -> str | None:
     """Say why a path looks like SMM4H extraction, or None."""
     try:
@@ -69,7 +81,7 @@ def recognise(path: Path) -> str | None:
     return None if found is None else f"{found.name} begins with the header {' '.join(HEADER)}"
 
 
-def stream(path: Path, log: ProblemLog, options: ReadOptions) -> Iterator[Document]:
+def stream(path: Path, log: ProblemLog, options: Smm4hOptions) -> Iterator[Document]:
     """Yield the tweets in the order of their first rows; all files are read before the first."""
     files = list(_files(path))
     if not files:
@@ -257,6 +269,6 @@ READER = Reader(
     recognise=recognise,
     stream=stream,
     sentences="as given",
+    options=Smm4hOptions,
     declared_labels=declared_labels,
-    patient_column="the name of a column in the header",
 )

@@ -23,7 +23,8 @@ from fedner.corpus.files import display_name, files_in, head, opened, stem
 from fedner.corpus.problems import Problem, ProblemLog
 from fedner.corpus.readers import standoff, xml_files
 from fedner.corpus.readers.extras import Fault, attempt, required
-from fedner.corpus.readers.reader import Reader, ReadOptions
+from fedner.corpus.readers.options import NoOptions
+from fedner.corpus.readers.reader import Reader
 
 REMARK_NO_TYPES = "no type system beside the file (that of DKPro Core is assumed)"
 REMARK_NO_VALUE = "mention without a label (named after its layer)"
@@ -68,7 +69,7 @@ def recognise(path: Path) -> str | None:
     return None
 
 
-def stream(path: Path, log: ProblemLog, _options: ReadOptions) -> Iterator[Document]:
+def stream(path: Path, log: ProblemLog, _options: NoOptions) -> Iterator[Document]:
     """Read a file, or the .xmi files under a folder; ids are their paths without .xmi."""
     cassis = required("cassis", "formats", _NEED)
     systems: dict[Path | None, Any] = {}
@@ -229,5 +230,6 @@ READER = Reader(
     recognise=recognise,
     stream=stream,
     sentences="as given",
+    options=NoOptions,
     reads_subfolders=True,
 )
