@@ -96,7 +96,7 @@ def test_inspect_finishes_on_a_bad_input_and_says_what_is_wrong(brat: Path) -> N
         assert problem["file"]
         assert problem["found"]
         assert problem["expected"]
-        assert problem["remedy"]
+        assert problem["hint"]
 
 
 def test_a_strict_command_reports_every_problem_at_once_and_exits_2(brat: Path) -> None:

@@ -90,7 +90,7 @@ def test_utf16_is_refused_with_a_remedy_but_recognised(tmp_path: Path, encoding:
     log = ProblemLog()
     assert list(files.lines(path, log)) == []
     assert problems(log) == [("not UTF-8", None, False)]
-    assert f"--encoding {encoding}" in log.problems[0].remedy
+    assert f"--encoding {encoding}" in log.problems[0].hint
     assert files.head(path) == "tok\tO\n"
     log = ProblemLog(encoding=encoding)
     assert list(files.lines(path, log)) == [(1, "tok\tO")]

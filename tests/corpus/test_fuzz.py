@@ -2,7 +2,7 @@
 
 Every fixture of every format is damaged byte by byte and put together anew from its own pieces; in
 compressed files the content is damaged too. `make test-slow` tries ten thousand inputs for each
-fixture, the default suite a sample. What is read in spite of the damage must be sound: spans and
+fixture, the default suite a sample. What is read in spite of the damage must be valid: spans and
 sentences within their text, and the text fit for UTF-8.
 """
 
@@ -79,7 +79,7 @@ def mutated(data: bytes, chance: random.Random) -> bytes:
 
 
 def check(document: Document) -> None:
-    """A document that was read must be sound, however bad its file."""
+    """A document that was read must be valid, however bad its file."""
     document.text.encode()
     document.id.encode()
     length = len(document.text)

@@ -135,9 +135,9 @@ def test_decoding_takes_anything_and_mends_it(tags):
     assert tags == before
     assert entities == sorted(entities)
     for scheme in SCHEMES[1:]:
-        mended = schemes.convert(tags, "BIO", scheme)
-        assert schemes.decode(mended, scheme) == entities
-        assert schemes.validate(mended, scheme) == []
+        fixed = schemes.convert(tags, "BIO", scheme)
+        assert schemes.decode(fixed, scheme) == entities
+        assert schemes.validate(fixed, scheme) == []
 
 
 def test_each_scheme_written_out():

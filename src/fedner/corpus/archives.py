@@ -269,9 +269,9 @@ class _Unpacking:
             )
         return parts
 
-    def _report(self, name: str, found: str, expected: str, remedy: str) -> None:
+    def _report(self, name: str, found: str, expected: str, hint: str) -> None:
         file = shown(self.target.place.archive, name[:200])
-        problem = Problem("unreadable file", file, None, found, expected, remedy)
+        problem = Problem("unreadable file", file, None, found, expected, hint)
         self.target.problems.report(problem)
 
     def _report_damage(self, error: Exception) -> None:

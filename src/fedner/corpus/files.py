@@ -403,11 +403,11 @@ def _report_long_line(
 
 def _report_unreadable(log: ProblemLog, path: Path, error: Exception) -> None:
     if isinstance(error, OSError) and error.errno is not None:
-        found, remedy = error.strerror or str(error), "Check the path and its permissions."
+        found, hint = error.strerror or str(error), "Check the path and its permissions."
     else:  # the decompressors say no errno
         found = f"compressed data that is cut short or corrupt ({error})"
-        remedy = "Copy the file again; what came before the damage was read."
-    _report(log, path, "unreadable file", found, "a readable file", remedy)
+        hint = "Copy the file again; what came before the damage was read."
+    _report(log, path, "unreadable file", found, "a readable file", hint)
 
 
 def _report(
@@ -416,9 +416,9 @@ def _report(
     kind: Kind,
     found: str,
     expected: str,
-    remedy: str,
+    hint: str,
     *,
     line: int | None = None,
     kept: bool = False,
 ) -> None:
-    log.report(Problem(kind, str(path), line, found, expected, remedy, kept))
+    log.report(Problem(kind, str(path), line, found, expected, hint, kept))

@@ -49,7 +49,7 @@ class Problem:
         line: The line, counted from 1, or None where the whole file is meant.
         found: What stands there.
         expected: What should.
-        remedy: What to do about it.
+        hint: What to do about it.
         kept: Whether lenient reading keeps the thing in question (an offset that differs from its
             quote) rather than skipping it.
     """
@@ -59,12 +59,12 @@ class Problem:
     line: int | None
     found: str
     expected: str
-    remedy: str
+    hint: str
     kept: bool = False
 
     def __str__(self) -> str:
         where = self.file if self.line is None else f"{self.file}:{self.line}"
-        return f"{where}: {self.kind}: found {self.found}; expected {self.expected}. {self.remedy}"
+        return f"{where}: {self.kind}: found {self.found}; expected {self.expected}. {self.hint}"
 
 
 @dataclass(slots=True)
@@ -139,7 +139,7 @@ def _renamed(problem: Problem, old: str, new: str) -> Problem:
         file=problem.file.replace(old, new),
         found=problem.found.replace(old, new),
         expected=problem.expected.replace(old, new),
-        remedy=problem.remedy.replace(old, new),
+        hint=problem.hint.replace(old, new),
     )
 
 
@@ -154,7 +154,7 @@ class InputProblemsError(FednerError):
         noun = "problem" if log.total == 1 else "problems"
         super().__init__(
             "\n".join([f"{source}: {log.total:,} {noun} in the input", *lines]),
-            "Mend them, or read with --lenient: a valid offset wins over its quote, and what "
+            "Fix them, or read with --lenient: a valid offset wins over its quote, and what "
             "cannot be placed is skipped and counted.",
         )
         self.log = log

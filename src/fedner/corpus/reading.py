@@ -1,4 +1,4 @@
-"""`read`: any input that fedner knows, recognised by its content, with all its problems told."""
+"""`read`: any input that fedner knows, recognised by content, its problems reported together."""
 
 import difflib
 from collections import Counter
@@ -262,7 +262,7 @@ def _with_labels(
                 "unknown tag", document.source, None,
                 f'the label "{span.label}" in document "{document.id}"',
                 f"one of the declared labels ({', '.join(sorted(labels)) or 'none'})",
-                "Declare it too, or mend the label.",
+                "Declare it too, or fix the label.",
             )  # fmt: skip
             log.skip_mention(problem, document.id, span.label, span.fragments)
         if strange:

@@ -175,7 +175,7 @@ def decode(tags: Sequence[str], scheme: str = "BIO") -> list[Entity]:
 
 
 def convert(tags: Sequence[str], source: str, target: str) -> list[str]:
-    """Return `tags` rewritten from one scheme into another; illegal sequences come out mended."""
+    """Return `tags` rewritten from one scheme into another; illegal sequences come out fixed."""
     return encode(decode(tags, source), len(tags), target)
 
 

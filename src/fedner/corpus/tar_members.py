@@ -31,7 +31,7 @@ _PAX = (tarfile.XHDTYPE, tarfile.SOLARIS_XHDTYPE)
 
 
 class TarError(Exception):
-    """A stream that is no sound tar archive."""
+    """A stream that is no valid tar archive."""
 
 
 class Readable(Protocol):
@@ -63,7 +63,7 @@ def members(stream: Readable) -> Iterator[Member]:
     """Yield the members of a tar stream.
 
     Raises:
-        TarError: If the stream is no sound archive, or ends too early.
+        TarError: If the stream is no valid archive, or ends too early.
     """
     extended: dict[str, str] = {}
     while True:

@@ -24,7 +24,7 @@ _TOKEN_FIELDS = ("gold", "predicted", "both")
 _Merged = TypeVar("_Merged", Counts, RelaxedCounts)
 
 
-ANY_LABEL = "*"  # in place of names that must not be told
+ANY_LABEL = "*"  # in place of names that must not be disclosed
 
 
 @dataclass(frozen=True, slots=True)

@@ -160,7 +160,7 @@ def _begins_with(pattern: re.Pattern[str], text: str) -> bool:
 
 
 def _rows(file: Path, label: str, log: ProblemLog) -> Iterator[tuple[str, str, Row]]:
-    """Yield PubMed id, sentence and the two claims of every sound row; report the others."""
+    """Yield PubMed id, sentence and the two claims of every valid row; report the others."""
     for number, line in lines(file, log):
         if not line.strip():
             continue
@@ -168,7 +168,7 @@ def _rows(file: Path, label: str, log: ProblemLog) -> Iterator[tuple[str, str, R
         if len(columns) != NUM_COLUMNS:
             problem = Problem(
                 "wrong column count", str(file), number, f"{len(columns)} fields between |",
-                str(NUM_COLUMNS), "Mend or remove the row.",
+                str(NUM_COLUMNS), "Fix or remove the row.",
             )  # fmt: skip
             log.report(problem)
             continue
@@ -179,7 +179,7 @@ def _rows(file: Path, label: str, log: ProblemLog) -> Iterator[tuple[str, str, R
         if wrong:
             problem = Problem(
                 "malformed line", str(file), number, f"{wrong[0]!r}", "a whole number",
-                "Mend or remove the row.",
+                "Fix or remove the row.",
             )  # fmt: skip
             # One problem for the row, both of its mentions counted.
             log.skip_mention(problem, pubmed_id, label)
@@ -259,11 +259,11 @@ def _span(claim: Claim, origin: int, sentence: str, pubmed_id: str, log: Problem
     expected = f"an end of {claim.begin + len(claim.string)}"
     if not start < end <= len(sentence):
         kind: Kind = "zero-length span" if start == end else "offset outside the text"
-        problem = Problem(kind, claim.file, claim.line, found, expected, "Mend the end offset.")
+        problem = Problem(kind, claim.file, claim.line, found, expected, "Fix the end offset.")
         log.skip_mention(problem, pubmed_id, claim.label)
         return None
     kind = "offset and quote differ"
-    problem = Problem(kind, claim.file, claim.line, found, expected, "Mend the end offset.", True)
+    problem = Problem(kind, claim.file, claim.line, found, expected, "Fix the end offset.", True)
     log.report(problem)
     return Span.of(start, end, claim.label)
 
@@ -275,12 +275,12 @@ def _skip_unplaced(claim: Claim, sentence: str, pubmed_id: str, log: ProblemLog)
             f"{claim.label} {claim.string!r} at {claim.begin}",
             "a distance between the two mentions of the row that occurs in the sentence, the same "
             "for all rows of the sentence",
-            "Mend the offsets of the row.",
+            "Fix the offsets of the row.",
         )  # fmt: skip
     else:
         problem = Problem(
             "mention not found", claim.file, claim.line, f"{claim.label} {claim.string!r}",
-            "a string that occurs in the sentence of its row", "Mend the string or the sentence.",
+            "a string that occurs in the sentence of its row", "Fix the string or the sentence.",
         )  # fmt: skip
     log.skip_mention(problem, pubmed_id, claim.label)
 
@@ -312,7 +312,7 @@ def _stream_negatives(file: Path, log: ProblemLog) -> Iterator[Document]:
         if match is None:
             problem = Problem(
                 "malformed line", str(file), number, line[:80], "PubMed id, NEG and a sentence",
-                "Mend or remove the line.",
+                "Fix or remove the line.",
             )  # fmt: skip
             log.report(problem)
         else:

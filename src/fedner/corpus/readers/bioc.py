@@ -166,7 +166,7 @@ def _from_json(path: Path, log: ProblemLog) -> Iterator[Found]:
                 complete = _complete(as_object(item))
                 yield line, attempt(partial(decode, complete, "BioCDocument"))
         except MalformedError as fault:
-            log.report(fault.problem(path, line, "Mend the document; it is skipped."))
+            log.report(fault.problem(path, line, "Fix the document; it is skipped."))
 
 
 def _complete(document: dict[str, Any]) -> dict[str, Any]:
@@ -335,7 +335,7 @@ class _Assembly:
             found = f"annotation {_text(annotation.id)[:40]} without {_lack(label)}"
             problem = Problem(
                 "malformed line", str(self.path), self.line, found,
-                "an infon of the key type, and a location", "Mend or remove it.",
+                "an infon of the key type, and a location", "Fix or remove it.",
             )  # fmt: skip
             self.log.skip_mention(problem, document, label)
             return None
@@ -373,8 +373,8 @@ def _report(
     *,
     kept: bool = False,
 ) -> None:
-    remedy = "Mend it; it is read as if it followed." if kept else "Mend it; it is skipped."
-    log.report(Problem(kind, str(path), line, found, expected, remedy, kept))
+    hint = "Fix it; it is read as if it followed." if kept else "Fix it; it is skipped."
+    log.report(Problem(kind, str(path), line, found, expected, hint, kept))
 
 
 READER = Reader(

@@ -348,7 +348,7 @@ def _report_columns(
     log.report(
         Problem(
             "wrong column count", str(path), line, found, f"{wanted} columns as in most lines",
-            "Mend the line; without that it is skipped.",
+            "Fix the line; without that it is skipped.",
         )
     )  # fmt: skip
 
@@ -360,8 +360,8 @@ def _report_tag(log: ProblemLog, path: Path, line: int, tag: str, why: str) -> N
         Problem(
             "illegal tag" if is_tag else "unknown tag", str(path), line, f'"{shown}"',
             f"a legal tag ({why})" if is_tag else 'O or a prefix, "-" and a label, such as B-Drug',
-            "Mend it, or name the scheme; conlleval's reading is kept." if is_tag
-            else "Mend it, or say which column holds the tags; it counts as O.",
+            "Fix it, or name the scheme; conlleval's reading is kept." if is_tag
+            else "Fix it, or say which column holds the tags; it counts as O.",
             kept=is_tag,
         )
     )  # fmt: skip

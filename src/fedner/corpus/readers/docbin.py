@@ -93,7 +93,12 @@ def stream(path: Path, log: ProblemLog, _options: NoOptions) -> Iterator[Documen
             build = partial(_document, content, number, begin, f"{source}#{number + 1}", source)
             found = attempt(partial(build, log))
             if isinstance(found, Fault):
-                _report(log, file, f"document {number + 1}: {found.found}", "sound token data")
+                _report(
+                    log,
+                    file,
+                    f"document {number + 1}: {found.found}",
+                    "token data that spaCy can read",
+                )
             else:
                 yield found
             begin += length

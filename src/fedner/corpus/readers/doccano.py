@@ -55,7 +55,7 @@ def stream(path: Path, log: ProblemLog, options: RecordOptions) -> Iterator[Docu
                 document = _document(record, file, line, source, log)
                 yield replace(document, patient=patient_in(record, options.patient_column))
             except MalformedError as fault:
-                log.report(fault.problem(file, line, "Mend the record; it is skipped."))
+                log.report(fault.problem(file, line, "Fix the record; it is skipped."))
 
 
 def _reason(path: Path) -> str | None:
@@ -95,7 +95,7 @@ def _document(
         try:
             mentions.append(_mention(item, number, line, log))
         except MalformedError as fault:
-            problem = fault.problem(path, line, "Mend the label; it is skipped.")
+            problem = fault.problem(path, line, "Fix the label; it is skipped.")
             log.skip_mention(problem, identity, "")
     spans = (
         standoff.place(mention, text, path, identity, log)

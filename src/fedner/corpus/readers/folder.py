@@ -28,7 +28,7 @@ def choose(
     """Return the file itself, or the files of a folder that look right; say what is left out.
 
     A file without readable content is chosen too if it is named like the chosen ones: what is wrong
-    with it must be told.
+    with it must be reported.
 
     Args:
         path: A file or a folder.

@@ -114,7 +114,7 @@ def stream(path: Path, log: ProblemLog, options: HfOptions) -> Iterator[Document
                 found = _document(f"{source}#{row}", source, tokens, tags, scheme, file, row, log)
                 yield replace(found, patient=patients.last)
             except MalformedError as fault:
-                log.report(fault.problem(file, row, "Mend the row; it is skipped."))
+                log.report(fault.problem(file, row, "Fix the row; it is skipped."))
 
 
 # Files and columns.
@@ -268,7 +268,7 @@ def _rows(
             words = _words(tokens, log)
             yield row, words, _tags(tags, names[column])
         except MalformedError as fault:
-            log.report(fault.problem(path, row, "Mend the row; it is skipped."))
+            log.report(fault.problem(path, row, "Fix the row; it is skipped."))
 
 
 def _raw(
@@ -287,7 +287,7 @@ def _raw(
         return
     opened = attempt(partial(_open_parquet, path, patients.column))
     if isinstance(opened, Fault):
-        _report(log, path, None, "unreadable file", opened.found, "a sound parquet file")
+        _report(log, path, None, "unreadable file", opened.found, "a readable parquet file")
         return
     columns, batches = opened
     if columns.names is not None:
@@ -296,7 +296,7 @@ def _raw(
     while True:
         batch = attempt(partial(_next_batch, batches, columns, patients.column))
         if isinstance(batch, Fault):
-            _report(log, path, None, "unreadable file", batch.found, "a sound parquet file")
+            _report(log, path, None, "unreadable file", batch.found, "a readable parquet file")
             return
         if batch is None:
             return
@@ -389,7 +389,7 @@ def _document(
         log.report(
             Problem(
                 kind, str(path), row, f'"{tag[:60]}"', f"a legal tag ({why})",
-                "Mend it; conlleval's reading is kept." if is_tag else f"It counts as {OUTSIDE}.",
+                "Fix it; conlleval's reading is kept." if is_tag else f"It counts as {OUTSIDE}.",
                 kept=is_tag,
             )
         )  # fmt: skip
@@ -409,7 +409,7 @@ def _document(
 def _report(
     log: ProblemLog, path: Path, row: int | None, kind: Kind, found: str, expected: str
 ) -> None:
-    log.report(Problem(kind, str(path), row, found, expected, "Mend it; it is skipped."))
+    log.report(Problem(kind, str(path), row, found, expected, "Fix it; it is skipped."))
 
 
 READER = Reader(

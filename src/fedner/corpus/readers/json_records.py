@@ -55,9 +55,9 @@ class MalformedError(Exception):
         self.found = found
         self.expected = expected
 
-    def problem(self, path: Path, line: int, remedy: str) -> Problem:
+    def problem(self, path: Path, line: int, hint: str) -> Problem:
         """Return the problem to report."""
-        return Problem(self.kind, str(path), line, self.found, self.expected, remedy)
+        return Problem(self.kind, str(path), line, self.found, self.expected, hint)
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,7 +102,7 @@ def records(path: Path, log: ProblemLog) -> Iterator[tuple[int, dict[str, Any]]]
         try:
             yield line, as_object(_parsed(text))
         except MalformedError as fault:
-            log.report(fault.problem(path, line, "Mend the line; without that it is skipped."))
+            log.report(fault.problem(path, line, "Fix the line; without that it is skipped."))
 
 
 def _of_text(path: Path, log: ProblemLog) -> Iterator[tuple[int, dict[str, Any]]]:
@@ -132,10 +132,10 @@ def _of_text(path: Path, log: ProblemLog) -> Iterator[tuple[int, dict[str, Any]]
             yield line, as_object(record)
         except _CutError as error:
             fault = MalformedError(str(error), "JSON")
-            log.report(fault.problem(path, line, "Mend the file; what follows is not read."))
+            log.report(fault.problem(path, line, "Fix the file; what follows is not read."))
             return
         except MalformedError as fault:
-            log.report(fault.problem(path, line, "Mend the record; it is skipped."))
+            log.report(fault.problem(path, line, "Fix the record; it is skipped."))
 
 
 class _CutError(Exception):

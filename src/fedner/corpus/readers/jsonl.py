@@ -165,7 +165,7 @@ def _documents(path: Path, name: str, log: ProblemLog, patient_key: str) -> Iter
             else:
                 yield _read_document(record, place, log)
         except _MalformedError as fault:
-            log.report(_problem(fault, place, "Mend the line; without that it is skipped."))
+            log.report(_problem(fault, place, "Fix the line; without that it is skipped."))
 
 
 def _parse(text: str) -> dict[str, Any]:
@@ -208,7 +208,7 @@ def _read_document(record: dict[str, Any], place: _Place, log: ProblemLog) -> Do
         try:
             spans.append(_read_span(item, len(text)))
         except _MalformedError as fault:
-            problem = _problem(fault, place, "Mend the span; without that it is skipped.")
+            problem = _problem(fault, place, "Fix the span; without that it is skipped.")
             log.skip_mention(problem, identity, _label_or_nothing(item))
         else:
             _check_label(spans[-1].label, place, log)
@@ -275,7 +275,7 @@ def _check_label(label: str, place: _Place, log: ProblemLog) -> None:
     found = f'the label "{label[:60]}"'
     expected = f"one of the header's labels ({', '.join(sorted(place.labels)) or 'none'})"
     fault = _MalformedError(found, expected, "unknown tag")
-    log.report(_problem(fault, place, "Add it to the header, or mend the span.", kept=True))
+    log.report(_problem(fault, place, "Add it to the header, or fix the span.", kept=True))
 
 
 def _text_at(record: dict[str, Any], key: str) -> str:
@@ -307,10 +307,8 @@ def _type(value: object) -> str:
     return names.get(type(value), "number")
 
 
-def _problem(fault: _MalformedError, place: _Place, remedy: str, *, kept: bool = False) -> Problem:
-    return Problem(
-        fault.kind, str(place.path), place.line, fault.found, fault.expected, remedy, kept
-    )
+def _problem(fault: _MalformedError, place: _Place, hint: str, *, kept: bool = False) -> Problem:
+    return Problem(fault.kind, str(place.path), place.line, fault.found, fault.expected, hint, kept)
 
 
 READER = Reader(

@@ -61,7 +61,7 @@ def stream(path: Path, log: ProblemLog, options: RecordOptions) -> Iterator[Docu
                 document = _document(record, file, line, source, log)
                 patient = patient_in(record, options.patient_column)
             except MalformedError as fault:
-                log.report(fault.problem(file, line, "Mend the task; it is skipped."))
+                log.report(fault.problem(file, line, "Fix the task; it is skipped."))
                 continue
             if document is not None:
                 yield replace(document, patient=patient)
@@ -96,7 +96,7 @@ def _document(
         try:
             mentions = _mentions(region, number, line, text, log)
         except MalformedError as fault:
-            problem = fault.problem(path, line, "Mend the region; it is skipped.")
+            problem = fault.problem(path, line, "Fix the region; it is skipped.")
             log.skip_mention(problem, identity, "")
             continue
         placed = (standoff.place(each, text, path, identity, log) for each in mentions)

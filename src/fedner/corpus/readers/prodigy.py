@@ -54,7 +54,7 @@ def stream(path: Path, log: ProblemLog, options: RecordOptions) -> Iterator[Docu
                 document = _document(record, file, line, source, log)
                 yield replace(document, patient=patient_in(record, options.patient_column))
             except MalformedError as fault:
-                log.report(fault.problem(file, line, "Mend the task; it is skipped."))
+                log.report(fault.problem(file, line, "Fix the task; it is skipped."))
 
 
 def _reason(path: Path) -> str | None:
@@ -80,7 +80,7 @@ def _document(
         try:
             mention = _mention(as_object(item), number, line)
         except MalformedError as fault:
-            problem = fault.problem(path, line, "Mend the span; it is skipped.")
+            problem = fault.problem(path, line, "Fix the span; it is skipped.")
             log.skip_mention(problem, identity, "")
             continue
         if (span := standoff.place(mention, text, path, identity, log)) is not None:
@@ -117,9 +117,9 @@ def _segments(
         if any(before > after for before, after in pairwise(bounds)):
             raise MalformedError("tokens out of order", "tokens in the order of the text")
     except MalformedError as fault:
-        remedy = "Mend the tokens; fedner's own are taken."
+        hint = "Fix the tokens; fedner's own are taken."
         log.report(
-            Problem(fault.kind, str(path), line, fault.found, fault.expected, remedy, kept=True)
+            Problem(fault.kind, str(path), line, fault.found, fault.expected, hint, kept=True)
         )
         return None
     # Some tokenisers (spaCy's) make tokens of white space, which no tagger wants.

@@ -141,7 +141,7 @@ def _report(log: ProblemLog, path: Path, number: int, line: str, expected: str) 
     log.report(
         Problem(
             "malformed line", str(path), number, found, expected,
-            "Mend the line; without that it is skipped.",
+            "Fix the line; without that it is skipped.",
         )
     )  # fmt: skip
 

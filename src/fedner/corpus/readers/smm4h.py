@@ -150,7 +150,7 @@ def _rows(file: Path, log: ProblemLog, column: str | None) -> Iterator[tuple[int
             _report(
                 log, file, number, "wrong column count", found,
                 f"{len(HEADER)} columns and only empty ones after them",
-                "Mend the row: a tweet must not contain a tab.",
+                "Fix the row: a tweet must not contain a tab.",
             )  # fmt: skip
             continue
         patient = columns[owner].strip() if owner < len(columns) else ""
@@ -158,7 +158,7 @@ def _rows(file: Path, log: ProblemLog, column: str | None) -> Iterator[tuple[int
         if not row.tweet_id.strip() or not row.tweet.strip():
             _report(
                 log, file, number, "malformed line", "a row without tweet_id or tweet", "both",
-                "Mend or remove the row.",
+                "Fix or remove the row.",
             )  # fmt: skip
             continue
         yield number, row
@@ -214,7 +214,7 @@ def _mention(row: Row, file: Path, number: int, log: ProblemLog) -> Span | None:
         fault = _fault(*fragments[0], len(row.tweet))
     if fault is not None:
         kind, expected = fault
-        problem = Problem(kind, str(file), number, found, expected, "Mend or empty these columns.")
+        problem = Problem(kind, str(file), number, found, expected, "Fix or empty these columns.")
         log.skip_mention(problem, tweet_id, label or LABELS[0], fragments)
         return None
     start, end = fragments[0]
@@ -224,7 +224,7 @@ def _mention(row: Row, file: Path, number: int, log: ProblemLog) -> Span | None:
     elif there != row.extraction:
         _report(
             log, file, number, "offset and quote differ", found, f"{there!r}, the text there",
-            "Mend the offsets or the extraction.", kept=True,
+            "Fix the offsets or the extraction.", kept=True,
         )  # fmt: skip
     return Span.of(start, end, label)
 
@@ -256,11 +256,11 @@ def _report(
     kind: Kind,
     found: str,
     expected: str,
-    remedy: str,
+    hint: str,
     *,
     kept: bool = False,
 ) -> None:
-    log.report(Problem(kind, str(file), line, found, expected, remedy, kept))
+    log.report(Problem(kind, str(file), line, found, expected, hint, kept))
 
 
 READER = Reader(

@@ -210,7 +210,7 @@ def place(mention: TextBound, text: str, path: Path, document: str, log: Problem
         kind, expected = fault
         problem = Problem(
             kind, str(path), mention.line, f"{mention.id} {mention.label} {_ranges(mention)}",
-            expected, "Mend the offsets, or remove the line.",
+            expected, "Fix the offsets, or remove the line.",
         )  # fmt: skip
         log.skip_mention(problem, document, mention.label, fragments)
         return None
@@ -229,7 +229,7 @@ def _parse_line(
             "malformed line", str(path), number, _short(line),
             "T1<TAB>Type 0 5<TAB>quoted text, or a line that begins with one of "
             + " ".join(LINE_KINDS),
-            "Mend or remove the line.",
+            "Fix or remove the line.",
         )  # fmt: skip
         if label is None:
             log.report(problem)
@@ -273,7 +273,7 @@ def _check_quote(mention: TextBound, quote: str, text: str, path: Path, log: Pro
     _report(
         log, path, mention.line, "offset and quote differ",
         f"{mention.id} {mention.label} {_ranges(mention)} quoting {_short(quote)!r}",
-        f"{_short(reading)!r}, the text there", "Mend the offsets or the quote.", kept=True,
+        f"{_short(reading)!r}, the text there", "Fix the offsets or the quote.", kept=True,
     )  # fmt: skip
 
 
@@ -289,13 +289,13 @@ def _skip_all(annotation: Path, document: str, log: ProblemLog) -> None:
 
 
 def _report_missing(path: Path, other: str, log: ProblemLog) -> None:
-    remedy = (
+    hint = (
         "Add it (an empty .ann says that there are no mentions), or remove the text."
         if other.endswith(".ann")
         else "Add the text, or remove the .ann file."
     )
     problem = Problem(
-        "missing twin file", str(path), None, f"no {other} (nor .gz, .xz) for it", other, remedy
+        "missing twin file", str(path), None, f"no {other} (nor .gz, .xz) for it", other, hint
     )
     log.report(problem)
 
@@ -307,11 +307,11 @@ def _report(
     kind: Kind,
     found: str,
     expected: str,
-    remedy: str,
+    hint: str,
     *,
     kept: bool,
 ) -> None:
-    log.report(Problem(kind, str(path), line, found, expected, remedy, kept))
+    log.report(Problem(kind, str(path), line, found, expected, hint, kept))
 
 
 def _ranges(mention: TextBound) -> str:

@@ -93,7 +93,7 @@ def _documents(corpus: Corpus, *, is_xml: bool) -> Iterator[Any]:
             _check(string, f"document {each.id!a}", is_xml=is_xml)
         if not each.id or any(not span.label for span in each.spans):
             raise FednerError(
-                f"document {each.id!a}: an empty id or label", "BioC needs both; mend it."
+                f"document {each.id!a}: an empty id or label", "BioC needs both; fix it."
             )
         yield _document(each, bioc)
 
@@ -128,7 +128,7 @@ def _check(text: str, where: str, *, is_xml: bool) -> None:
         if is_surrogate or (is_xml and (is_control or code in (0xFFFE, 0xFFFF))):
             raise FednerError(
                 f"{where}: U+{code:04X} at character {index + 1} cannot stand in BioC",
-                "Mend the text, or write JSONL, which carries every character.",
+                "Fix the text, or write JSONL, which carries every character.",
             )
 
 

@@ -149,7 +149,7 @@ def _check_text(document: Document) -> None:
     if fault:
         raise FednerError(
             f'document "{document.id}": its text {fault}, which brat cannot carry',
-            "Mend the text, or write JSONL.",
+            "Fix the text, or write JSONL.",
         )
 
 

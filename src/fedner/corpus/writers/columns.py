@@ -99,7 +99,7 @@ def _refuse(sentence: Sentence, tags: list[str], marks: tuple[str, ...]) -> None
                     f'document "{sentence.document}", sentence {sentence.index}: the {what} '
                     f"{text!a} cannot stand in a column file",
                     "Tokens and labels must not be empty, hold tabs, line ends, NUL or half a "
-                    f"surrogate pair, be {MARKER}, or begin the file with a byte-order mark; mend "
+                    f"surrogate pair, be {MARKER}, or begin the file with a byte-order mark; fix "
                     "the text, or write JSONL instead.",
                 )
 

@@ -38,7 +38,7 @@ def write_documents(
             except UnicodeEncodeError as error:
                 raise FednerError(
                     f"document {document.id!a}: {error.reason} at character {error.start}",
-                    "The text holds half a surrogate pair; mend it before writing.",
+                    "The text holds half a surrogate pair; fix it before writing.",
                 ) from error
             count += 1
     return count
