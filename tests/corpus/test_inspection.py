@@ -8,7 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fedner.corpus.document import Corpus, Document, Segment, Span
-from fedner.corpus.inspection import inspect, num_overlapping
+from fedner.corpus.inspection import inspect
+from fedner.corpus.tally import num_overlapping
 from fedner.corpus.writers.jsonl import write_jsonl
 
 pieces = st.tuples(st.integers(0, 15), st.integers(1, 5)).map(lambda p: (p[0], p[0] + p[1]))

@@ -6,7 +6,8 @@ from rich.text import Text
 
 from fedner.cli.output import colour_of, console, highlighted, show_json, table
 from fedner.corpus.folder_corpora import Shelved
-from fedner.corpus.inspection import Inspection, Tally
+from fedner.corpus.inspection import Inspection
+from fedner.corpus.tally import Tally
 
 PROBLEMS_SHOWN = 10
 

@@ -4,16 +4,15 @@ Inspection always finishes: it counts what the files declare, before any flatten
 problems. It streams, so that its memory does not grow with the files.
 """
 
-from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 from typing import Any
 
-from fedner.corpus.document import Document, Fragment
+from fedner.corpus.document import Document
 from fedner.corpus.flatten import Flattening, FlattenPolicy
 from fedner.corpus.folder_corpora import Shelved, corpora_in
-from fedner.corpus.prepare import Changes, iterate_prepared
+from fedner.corpus.prepare import Changes, SentenceChoice, iterate_prepared
 from fedner.corpus.problems import ProblemLog
 from fedner.corpus.read_options import ReadOptions
 from fedner.corpus.readers import READERS
@@ -22,16 +21,12 @@ from fedner.corpus.reading import Format, Recognition, open_corpus
 from fedner.corpus.repeats import Repeat, Repeats
 from fedner.corpus.segment import SentencePolicy
 from fedner.corpus.sentence import Sentence
+from fedner.corpus.tally import SkippedMentions, Tally, by_folder
 from fedner.errors import FednerError
-
-# A mention as a file declares it, whether or not it can be placed.
-Declared = tuple[str, tuple[Fragment, ...]]
 
 # Examples are sought among the first documents only: enough to find every common label.
 _DOCUMENTS_SEARCHED = 2_000
 _LONGEST_EXAMPLE = 400
-# Beyond this many files the counts are given by folder.
-_FILES_NAMED = 50
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,61 +42,6 @@ class Example:
     document: str
     text: str
     mentions: tuple[tuple[int, int, str], ...]
-
-
-@dataclass(slots=True)
-class Tally:
-    """What one file declares, or all of them together.
-
-    Attributes:
-        documents: How many documents there are.
-        sentences: How many sentences, under the sentence policy.
-        document_markers: -DOCSTART- lines, which some count as sentences.
-        tokens: How many tokens, as given or by the tokeniser.
-        mentions: Mentions by label, before flattening, those that cannot be placed included.
-        discontinuous: Mentions of more than one fragment.
-        overlapping: Mentions that share a character with another one of the same document.
-        without_patient: Documents that do not say whose they are.
-    """
-
-    documents: int = 0
-    sentences: int = 0
-    document_markers: int = 0
-    tokens: int = 0
-    mentions: Counter[str] = field(default_factory=Counter)
-    discontinuous: int = 0
-    overlapping: int = 0
-    without_patient: int = 0
-
-    def __iadd__(self, other: "Tally") -> "Tally":
-        self.documents += other.documents
-        self.sentences += other.sentences
-        self.document_markers += other.document_markers
-        self.tokens += other.tokens
-        self.mentions += other.mentions
-        self.discontinuous += other.discontinuous
-        self.overlapping += other.overlapping
-        self.without_patient += other.without_patient
-        return self
-
-    def add_mentions(self, declared: Sequence[Declared]) -> None:
-        """Count the mentions that one document declares."""
-        if declared:
-            self.mentions.update(label for label, _ in declared)
-            self.discontinuous += sum(len(fragments) > 1 for _, fragments in declared)
-            self.overlapping += num_overlapping([fragments for _, fragments in declared])
-
-    def as_dict(self) -> dict[str, Any]:
-        """Return the counts; `sentences` includes the document markers, as the papers count."""
-        return {
-            "documents": self.documents,
-            "sentences": self.sentences + self.document_markers,
-            "document_markers": self.document_markers,
-            "tokens": self.tokens,
-            "mentions": dict(sorted(self.mentions.items())),
-            "discontinuous": self.discontinuous,
-            "overlapping": self.overlapping,
-        }
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,50 +108,108 @@ def inspect(
         flatten: The flattening policy whose effect is shown.
         num_examples: How many example sentences to collect.
     """
-    recognition, documents, log = open_corpus(Path(path), format, options or ReadOptions())
+    recognition, documents, log = open_corpus(Path(path), format, options)
     policy = sentences or recognition.sentence_choice
-    files, changes, as_is = dict[str, Tally](), Changes(), Tally()
-    examples: list[Example] = []
-    skipped = _Skipped(log)
-    patients, repeats = set[int](), Repeats()
-    for number, document in enumerate(documents, start=1):
-        tally = files.setdefault(document.source, Tally())
+    survey = _Survey(policy, flatten, num_examples, log, SkippedMentions(log))
+    for document in documents:
+        survey.add(document)
+    return survey.inspection(recognition)
+
+
+@dataclass(slots=True)
+class _Survey:
+    """What has been counted so far while a corpus is read.
+
+    Attributes:
+        policy: Where sentences come from.
+        flatten: The flattening policy whose effect is counted.
+        num_examples: How many examples are wanted.
+        log: The problems of reading.
+        skipped: Declared mentions that nothing could place.
+        files: The counts of each file.
+        changes: What preparing the documents changed.
+        as_is: The counts of documents that need no preparing.
+        examples: The examples found.
+        patients: Hashes of the patients' ids.
+        repeats: Which files hold which sentences.
+        num_documents: How many documents were read.
+    """
+
+    policy: SentenceChoice
+    flatten: FlattenPolicy
+    num_examples: int
+    log: ProblemLog
+    skipped: SkippedMentions
+    files: dict[str, Tally] = field(default_factory=dict)
+    changes: Changes = field(default_factory=Changes)
+    as_is: Tally = field(default_factory=Tally)
+    examples: list[Example] = field(default_factory=list)
+    patients: set[int] = field(default_factory=set)
+    repeats: Repeats = field(default_factory=Repeats)
+    num_documents: int = 0
+
+    def add(self, document: Document) -> None:
+        """Count one document."""
+        self.num_documents += 1
+        tally = self.files.setdefault(document.source, Tally())
         tally.documents += 1
         tally.without_patient += document.patient is None
         if document.patient is not None:
-            patients.add(hash(document.patient))
-        repeats.add(document)
-        declared = [(span.label, span.fragments) for span in document.spans]
-        wants_example = len(examples) < num_examples and number <= _DOCUMENTS_SEARCHED
-        if not wants_example and policy in ("auto", "as given") and _is_ready(document):
-            # Already what a tagger sees: nothing to prepare, which is most of the work.
-            for counts in (tally, as_is):
-                counts.sentences += len(document.segments or ())
-                counts.tokens += sum(
-                    len(part.token_starts or ()) for part in document.segments or ()
-                )
-            as_is.documents += 1
-            as_is.mentions[""] += len(declared)
+            self.patients.add(hash(document.patient))
+        self.repeats.add(document)
+        if self._is_ready(document):
+            self._count_as_it_is(document, tally)
         else:
-            prepared = next(iterate_prepared([document], sentences=policy, flatten=flatten))
-            changes += prepared.changes
-            tally.sentences += prepared.changes.sentences
-            tally.tokens += prepared.changes.tokens
-            if wants_example:
-                examples.extend(_new_examples(document, prepared.sentences, examples))
-        tally.add_mentions(declared + skipped.of(document.id))
-    changes += _unchanged(as_is)
-    for source, count in log.document_markers.items():
-        files.setdefault(source, Tally()).document_markers = count
-    total = Tally()
-    for tally in files.values():
-        total += tally
-    for mentions in skipped.without_document():
-        total.add_mentions(mentions)
-    several = _by_folder(files) if len(files) > 1 else {}
-    shown = tuple(examples[:num_examples])
-    found = tuple(repeats.found())
-    return Inspection(recognition, total, several, changes, log, shown, len(patients), found)
+            self._count_prepared(document, tally)
+        declared = [(span.label, span.fragments) for span in document.spans]
+        tally.add_mentions(declared + self.skipped.of(document.id))
+
+    @property
+    def _wants_example(self) -> bool:
+        few = len(self.examples) < self.num_examples
+        return few and self.num_documents <= _DOCUMENTS_SEARCHED
+
+    def _is_ready(self, document: Document) -> bool:
+        """Whether a document is what a tagger sees: preparing it is most of the work."""
+        if self._wants_example or self.policy not in ("auto", "as given"):
+            return False
+        return _is_ready(document)
+
+    def _count_as_it_is(self, document: Document, tally: Tally) -> None:
+        segments = document.segments or ()
+        for counts in (tally, self.as_is):
+            counts.sentences += len(segments)
+            counts.tokens += sum(len(part.token_starts or ()) for part in segments)
+        self.as_is.documents += 1
+        self.as_is.mentions[""] += len(document.spans)
+
+    def _count_prepared(self, document: Document, tally: Tally) -> None:
+        [prepared] = iterate_prepared([document], sentences=self.policy, flatten=self.flatten)
+        self.changes += prepared.changes
+        tally.sentences += prepared.changes.sentences
+        tally.tokens += prepared.changes.tokens
+        if self._wants_example:
+            self.examples.extend(_new_examples(document, prepared.sentences, self.examples))
+
+    def inspection(self, recognition: Recognition) -> Inspection:
+        """Return the counts when all documents were read."""
+        for source, count in self.log.document_markers.items():
+            self.files.setdefault(source, Tally()).document_markers = count
+        total = Tally()
+        for tally in self.files.values():
+            total += tally
+        for mentions in self.skipped.without_document():
+            total.add_mentions(mentions)
+        return Inspection(
+            recognition=recognition,
+            total=total,
+            files=by_folder(self.files) if len(self.files) > 1 else {},
+            changes=self.changes + _unchanged(self.as_is),
+            log=self.log,
+            examples=tuple(self.examples[: self.num_examples]),
+            num_patients=len(self.patients),
+            repeats=tuple(self.repeats.found()),
+        )
 
 
 def inspect_all(
@@ -296,58 +294,6 @@ def _unchanged(tally: Tally) -> Changes:
         entities=mentions,
         flattening=Flattening(given=mentions, kept=mentions),
     )
-
-
-def num_overlapping(mentions: Sequence[tuple[Fragment, ...]]) -> int:
-    """Count the mentions that share a character with another one, by fragments."""
-    if len(mentions) < 2:
-        return 0
-    pieces = sorted((*piece, owner) for owner, pieces in enumerate(mentions) for piece in pieces)
-    overlapping: set[int] = set()
-    open_pieces: list[tuple[int, int]] = []
-    for start, end, owner in pieces:
-        open_pieces = [piece for piece in open_pieces if piece[0] > start]
-        others = [other for _, other in open_pieces if other != owner]
-        if others:
-            overlapping.update(others, (owner,))
-        open_pieces.append((end, owner))
-    return len(overlapping)
-
-
-@dataclass(slots=True)
-class _Skipped:
-    """The mentions that nothing could place, by document, as the reader reports them.
-
-    A reader reports them before it yields their document, if it yields that at all.
-    """
-
-    log: ProblemLog
-    taken: int = 0
-    waiting: dict[str, list[Declared]] = field(default_factory=dict)
-
-    def of(self, document: str) -> list[Declared]:
-        """Return what was skipped of a document that has just been read."""
-        for owner, label, fragments in self.log.skipped_mentions[self.taken :]:
-            self.waiting.setdefault(owner, []).append((label, fragments))
-        self.taken = len(self.log.skipped_mentions)
-        return self.waiting.pop(document, [])
-
-    def without_document(self) -> Iterator[list[Declared]]:
-        """Yield what is left at the end: mentions of documents that could not be read."""
-        self.of("")
-        yield from self.waiting.values()
-
-
-def _by_folder(files: dict[str, Tally]) -> dict[str, Tally]:
-    """Return the counts by file or, where there are many files, by folder."""
-    if len(files) <= _FILES_NAMED:
-        return files
-    folders: dict[str, Tally] = {}
-    for name, tally in files.items():
-        folder = str(PurePosixPath(name).parent)
-        folders[folder] = folders.get(folder, Tally())
-        folders[folder] += tally
-    return folders if len(folders) > 1 else {}
 
 
 def _new_examples(

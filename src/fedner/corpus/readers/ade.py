@@ -22,6 +22,7 @@ from pathlib import Path
 from fedner.corpus.document import Document, Segment, Span
 from fedner.corpus.files import COMPRESSED_SUFFIXES, head, lines, stem
 from fedner.corpus.problems import Kind, Problem, ProblemLog
+from fedner.corpus.readers.folder import reason_or_none
 from fedner.corpus.readers.options import NoOptions
 from fedner.corpus.readers.reader import Reader
 
@@ -66,10 +67,7 @@ class Placed:
 
 def recognise(path: Path) -> str | None:
     """Say why a path looks like ADE Corpus V2, or None."""
-    try:
-        return _reason(path)
-    except OSError:  # a path that the system refuses is no corpus
-        return None
+    return reason_or_none(path, _reason)
 
 
 def stream(path: Path, log: ProblemLog, _options: NoOptions) -> Iterator[Document]:

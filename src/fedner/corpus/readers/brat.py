@@ -14,6 +14,7 @@ from fedner.corpus.document import Document
 from fedner.corpus.files import head, stem
 from fedner.corpus.problems import Problem, ProblemLog
 from fedner.corpus.readers import cadec, standoff
+from fedner.corpus.readers.folder import reason_or_none
 from fedner.corpus.readers.options import NoOptions
 from fedner.corpus.readers.reader import Reader
 
@@ -27,10 +28,7 @@ _ENTITY_TYPE = re.compile(r"[^\s!<#\[-]\S*")
 
 def recognise(path: Path) -> str | None:
     """Say why a path looks like brat standoff, or None."""
-    try:
-        return _reason(path)
-    except OSError:  # a path that the system refuses is no corpus
-        return None
+    return reason_or_none(path, _reason)
 
 
 def stream(path: Path, log: ProblemLog, _options: NoOptions) -> Iterator[Document]:

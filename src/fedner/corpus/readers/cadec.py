@@ -12,6 +12,7 @@ from pathlib import Path
 from fedner.corpus.document import Document
 from fedner.corpus.problems import Problem, ProblemLog
 from fedner.corpus.readers import standoff
+from fedner.corpus.readers.folder import reason_or_none
 from fedner.corpus.readers.options import NoOptions
 from fedner.corpus.readers.reader import Reader
 
@@ -34,10 +35,7 @@ def find_root(path: Path) -> Path | None:
 
 def recognise(path: Path) -> str | None:
     """Say why a path looks like CADEC, or None."""
-    try:
-        return _reason(path)
-    except OSError:  # a path that the system refuses is no corpus
-        return None
+    return reason_or_none(path, _reason)
 
 
 def stream(path: Path, log: ProblemLog, _options: NoOptions) -> Iterator[Document]:

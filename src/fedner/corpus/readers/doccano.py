@@ -10,26 +10,24 @@ JavaScript (UTF-16, issue 2290 of doccano/doccano) unless a project counts graph
 """
 
 from collections.abc import Iterator
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from fedner.corpus.document import Document
-from fedner.corpus.files import display_name
 from fedner.corpus.problems import ProblemLog
 from fedner.corpus.readers import standoff, utf16
-from fedner.corpus.readers.folder import choose, reason_in
+from fedner.corpus.readers.folder import reason_in
 from fedner.corpus.readers.json_records import (
     MalformedError,
+    RecordForm,
     RecordOptions,
     as_list,
     as_name,
     as_object,
     as_offset,
     as_text,
-    patient_in,
     probe,
-    records,
+    stream_records,
 )
 from fedner.corpus.readers.reader import Reader
 
@@ -48,14 +46,8 @@ def recognise(path: Path) -> str | None:
 
 def stream(path: Path, log: ProblemLog, options: RecordOptions) -> Iterator[Document]:
     """Read a file, or those files of a folder that look like Doccano's."""
-    for file in choose(path, lambda each: _reason(each) is not None, log, "exports of Doccano"):
-        source = display_name(file, path)
-        for line, record in records(file, log):
-            try:
-                document = _document(record, file, line, source, log)
-                yield replace(document, patient=patient_in(record, options.patient_column))
-            except MalformedError as fault:
-                log.report(fault.problem(file, line, "Fix the record; it is skipped."))
+    form = RecordForm(_reason, _document, "exports of Doccano", "record")
+    return stream_records(path, log, options, form)
 
 
 def _reason(path: Path) -> str | None:

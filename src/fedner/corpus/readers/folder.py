@@ -22,6 +22,14 @@ def reason_in(path: Path, reason: Callable[[Path], str | None]) -> str | None:
     return None
 
 
+def reason_or_none(path: Path, reason: Callable[[Path], str | None]) -> str | None:
+    """Return why a path looks like a format; a path that the system refuses is no corpus."""
+    try:
+        return reason(path)
+    except OSError:
+        return None
+
+
 def choose(
     path: Path, looks_right: Callable[[Path], bool], log: ProblemLog, what: str
 ) -> list[Path]:

@@ -7,13 +7,15 @@ can be told apart.
 
 import json
 import re
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from fedner.corpus.files import head, lines, read_text
+from fedner.corpus.document import Document
+from fedner.corpus.files import display_name, head, lines, read_text
 from fedner.corpus.problems import Kind, Problem, ProblemLog
+from fedner.corpus.readers.folder import choose
 from fedner.corpus.readers.options import option
 
 MAX_LINE_CHARACTERS = 50_000_000
@@ -40,7 +42,7 @@ class RecordOptions:
     )
 
 
-class MalformedError(Exception):
+class MalformedError(ValueError):
     """Part of a record that cannot be used.
 
     Attributes:
@@ -55,9 +57,43 @@ class MalformedError(Exception):
         self.found = found
         self.expected = expected
 
-    def problem(self, path: Path, line: int, hint: str) -> Problem:
+    def problem(self, path: Path, line: int, hint: str, *, kept: bool = False) -> Problem:
         """Return the problem to report."""
-        return Problem(self.kind, str(path), line, self.found, self.expected, hint)
+        return Problem(self.kind, str(path), line, self.found, self.expected, hint, kept)
+
+
+@dataclass(frozen=True, slots=True)
+class RecordForm:
+    """A format that keeps a document in a JSON record.
+
+    Attributes:
+        reason: Says why a file looks like the format, or None.
+        document: Makes a document of a record, given its file, its line, the name of its source
+            and the log; None where the record holds none.
+        what: What the files hold, for people ("Doccano's records").
+        noun: What a record is called ("record").
+    """
+
+    reason: Callable[[Path], str | None]
+    document: Callable[[dict[str, Any], Path, int, str, ProblemLog], Document | None]
+    what: str
+    noun: str
+
+
+def stream_records(
+    path: Path, log: ProblemLog, options: RecordOptions, form: RecordForm
+) -> Iterator[Document]:
+    """Read a file, or those files of a folder that look like the format."""
+    for file in choose(path, lambda each: form.reason(each) is not None, log, form.what):
+        source = display_name(file, path)
+        for line, record in records(file, log):
+            try:
+                document = form.document(record, file, line, source, log)
+                if document is not None:
+                    patient = patient_in(record, options.patient_column)
+                    yield replace(document, patient=patient)
+            except MalformedError as fault:
+                log.report(fault.problem(file, line, f"Fix the {form.noun}; it is skipped."))
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,14 +18,19 @@ from typing import Any
 
 from fedner.corpus.document import Document, Fragment, Segment, Span
 from fedner.corpus.files import display_name, head, lines
-from fedner.corpus.problems import Kind, Problem, ProblemLog
+from fedner.corpus.problems import ProblemLog
 from fedner.corpus.readers.folder import choose, reason_in
+from fedner.corpus.readers.json_records import (
+    MAX_LINE_CHARACTERS,
+    MalformedError,
+    as_object,
+    as_text,
+    type_name,
+)
 from fedner.corpus.readers.options import option
 from fedner.corpus.readers.reader import Declared, Reader
 
 VERSION = 1
-MAX_LINE_CHARACTERS = 50_000_000
-"""A document with its tokens stands on one line: lines may be far longer than elsewhere."""
 
 _KEYS = {"id", "text", "spans", "segments", "patient", "source"}
 _PATIENT = "patient"
@@ -41,22 +46,6 @@ class JsonlOptions:
     """
 
     patient_column: str = option(_PATIENT, "the key of the records that holds the patient")
-
-
-class _MalformedError(ValueError):
-    """Part of a line that cannot be used.
-
-    Attributes:
-        kind: The sort of problem.
-        found: What stands there.
-        expected: What should.
-    """
-
-    def __init__(self, found: str, expected: str, kind: Kind = "malformed line") -> None:
-        super().__init__(found)
-        self.kind: Kind = kind
-        self.found = found
-        self.expected = expected
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,8 +153,8 @@ def _documents(path: Path, name: str, log: ProblemLog, patient_key: str) -> Iter
                 labels = _read_header(record, line)
             else:
                 yield _read_document(record, place, log)
-        except _MalformedError as fault:
-            log.report(_problem(fault, place, "Fix the line; without that it is skipped."))
+        except MalformedError as fault:
+            log.report(fault.problem(place.path, place.line, "Fix the line; it is skipped."))
 
 
 def _parse(text: str) -> dict[str, Any]:
@@ -173,25 +162,23 @@ def _parse(text: str) -> dict[str, Any]:
         record = json.loads(text)
     except json.JSONDecodeError as error:
         found = f"{error.msg} at character {error.pos + 1}"
-        raise _MalformedError(found, "one JSON object a line") from None
+        raise MalformedError(found, "one JSON object a line") from None
     except (ValueError, RecursionError) as error:
-        raise _MalformedError(str(error), "one JSON object a line") from None
-    if not isinstance(record, dict):
-        raise _MalformedError(f"JSON of type {_type(record)}", "a JSON object")
-    return record
+        raise MalformedError(str(error), "one JSON object a line") from None
+    return as_object(record)
 
 
 def _read_header(record: dict[str, Any], line: int) -> frozenset[str] | None:
     if line != 1:
-        raise _MalformedError("a header", "the header on the first line alone")
+        raise MalformedError("a header", "the header on the first line alone")
     if record["fedner"] != "corpus" or record.get("version") != VERSION:
         found = f"{json.dumps(record['fedner'])} of version {json.dumps(record.get('version'))}"
-        raise _MalformedError(found[:200], f'"corpus" of version {VERSION}')
+        raise MalformedError(found[:200], f'"corpus" of version {VERSION}')
     if "labels" not in record:
         return None
     labels = _header_labels(record)
     if labels is None:
-        raise _MalformedError(f"labels of type {_type(record['labels'])}", "a list of strings")
+        raise MalformedError(f"labels of type {type_name(record['labels'])}", "a list of strings")
     return frozenset(labels)
 
 
@@ -207,8 +194,10 @@ def _read_document(record: dict[str, Any], place: _Place, log: ProblemLog) -> Do
     for item in _list(record.get("spans", []), "spans"):
         try:
             spans.append(_read_span(item, len(text)))
-        except _MalformedError as fault:
-            problem = _problem(fault, place, "Fix the span; without that it is skipped.")
+        except MalformedError as fault:
+            problem = fault.problem(
+                place.path, place.line, "Fix the span; without that it is skipped."
+            )
             log.skip_mention(problem, identity, _label_or_nothing(item))
         else:
             _check_label(spans[-1].label, place, log)
@@ -225,17 +214,17 @@ def _patient_at(record: dict[str, Any], key: str) -> str | None:
 
 def _read_span(item: object, length: int) -> Span:
     if not isinstance(item, dict):
-        raise _MalformedError(f"a span of type {_type(item)}", "a JSON object")
+        raise MalformedError(f"a span of type {type_name(item)}", "a JSON object")
     label = _text_at(item, "label")
     if not label:
-        raise _MalformedError("an empty label", "the entity type")
+        raise MalformedError("an empty label", "the entity type")
     pairs = item.get("fragments", [[item.get("start"), item.get("end")]])
     fragments = tuple(_read_range(pair, length, label) for pair in _list(pairs, "fragments"))
     if not fragments:
-        raise _MalformedError("no fragments", "at least one [start, end]", "zero-length span")
+        raise MalformedError("no fragments", "at least one [start, end]", "zero-length span")
     if any(before[1] > after[0] for before, after in pairwise(fragments)):
         expected = "fragments in text order that do not overlap"
-        raise _MalformedError(f"{label} {pairs}"[:200], expected, "overlapping fragments")
+        raise MalformedError(f"{label} {pairs}"[:200], expected, "overlapping fragments")
     return Span(fragments, label)
 
 
@@ -243,28 +232,28 @@ def _read_range(pair: object, length: int, what: str) -> Fragment:
     """Return a non-empty range within a text of `length` characters."""
     expected = f"[start, end] with 0 <= start < end <= {length}"
     if not (isinstance(pair, list) and len(pair) == 2 and all(type(end) is int for end in pair)):
-        raise _MalformedError(f"{what} {pair!r}"[:200], expected)
+        raise MalformedError(f"{what} {pair!r}"[:200], expected)
     start, end = pair
     if start == end:
-        raise _MalformedError(f"{what} [{start}, {end}]", expected, "zero-length span")
+        raise MalformedError(f"{what} [{start}, {end}]", expected, "zero-length span")
     if not 0 <= start < end <= length:
-        raise _MalformedError(f"{what} [{start}, {end}]"[:200], expected, "offset outside the text")
+        raise MalformedError(f"{what} [{start}, {end}]"[:200], expected, "offset outside the text")
     return start, end
 
 
 def _read_segment(item: object, length: int) -> Segment:
     if not isinstance(item, dict):
-        raise _MalformedError(f"a segment of type {_type(item)}", "a JSON object")
+        raise MalformedError(f"a segment of type {type_name(item)}", "a JSON object")
     start, end = item.get("start"), item.get("end")
     if type(start) is not int or type(end) is not int or not 0 <= start <= end <= length:
         found = f"segment [{start!r}, {end!r}]"[:200]
-        raise _MalformedError(found, f"0 <= start <= end <= {length}", "offset outside the text")
+        raise MalformedError(found, f"0 <= start <= end <= {length}", "offset outside the text")
     if item.get("tokens") is None:
         return Segment(start, end)
     tokens = [_read_range(pair, length, "token") for pair in _list(item["tokens"], "tokens")]
     bounds = [start, *(bound for token in tokens for bound in token), end]
     if any(before > after for before, after in pairwise(bounds)):
-        raise _MalformedError("tokens out of order", "tokens in text order within their segment")
+        raise MalformedError("tokens out of order", "tokens in text order within their segment")
     return Segment(start, end, tuple(t[0] for t in tokens), tuple(t[1] for t in tokens))
 
 
@@ -274,41 +263,27 @@ def _check_label(label: str, place: _Place, log: ProblemLog) -> None:
         return
     found = f'the label "{label[:60]}"'
     expected = f"one of the header's labels ({', '.join(sorted(place.labels)) or 'none'})"
-    fault = _MalformedError(found, expected, "unknown tag")
-    log.report(_problem(fault, place, "Add it to the header, or fix the span.", kept=True))
+    fault = MalformedError(found, expected, "unknown tag")
+    log.report(
+        fault.problem(place.path, place.line, "Add it to the header, or fix the span.", kept=True)
+    )
 
 
 def _text_at(record: dict[str, Any], key: str) -> str:
-    value = record.get(key)
-    if not isinstance(value, str):
-        found = f"no {key}" if key not in record else f"{key} of type {_type(value)}"
-        raise _MalformedError(found, f"a string as {key}")
-    try:
-        value.encode()
-    except UnicodeEncodeError as error:
-        found = f"half a surrogate pair at character {error.start + 1} of {key}"
-        raise _MalformedError(found, "whole characters") from None
-    return value
+    if key not in record:
+        raise MalformedError(f"no {key}", f"a string as {key}")
+    return as_text(record[key], key)
 
 
 def _list(value: object, what: str) -> list[Any]:
     if not isinstance(value, list):
-        raise _MalformedError(f"{what} of type {_type(value)}", "a list")
+        raise MalformedError(f"{what} of type {type_name(value)}", "a list")
     return value
 
 
 def _label_or_nothing(item: object) -> str:
     label = item.get("label") if isinstance(item, dict) else None
     return label if isinstance(label, str) else ""
-
-
-def _type(value: object) -> str:
-    names = {dict: "object", list: "list", str: "string", bool: "boolean", type(None): "null"}
-    return names.get(type(value), "number")
-
-
-def _problem(fault: _MalformedError, place: _Place, hint: str, *, kept: bool = False) -> Problem:
-    return Problem(fault.kind, str(place.path), place.line, fault.found, fault.expected, hint, kept)
 
 
 READER = Reader(

@@ -14,26 +14,24 @@ several annotations the ground truth is taken, or else the first.
 """
 
 from collections.abc import Iterator
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from fedner.corpus.document import Document, Fragment, Span
-from fedner.corpus.files import display_name
 from fedner.corpus.problems import ProblemLog
 from fedner.corpus.readers import standoff, utf16
-from fedner.corpus.readers.folder import choose, reason_in
+from fedner.corpus.readers.folder import reason_in
 from fedner.corpus.readers.json_records import (
     MalformedError,
+    RecordForm,
     RecordOptions,
     as_list,
     as_name,
     as_object,
     as_offset,
     as_text,
-    patient_in,
     probe,
-    records,
+    stream_records,
     type_name,
 )
 from fedner.corpus.readers.reader import Reader
@@ -54,17 +52,8 @@ def recognise(path: Path) -> str | None:
 
 def stream(path: Path, log: ProblemLog, options: RecordOptions) -> Iterator[Document]:
     """Read a file, or those files of a folder that look like Label Studio's."""
-    for file in choose(path, lambda each: _reason(each) is not None, log, "Label Studio's tasks"):
-        source = display_name(file, path)
-        for line, record in records(file, log):
-            try:
-                document = _document(record, file, line, source, log)
-                patient = patient_in(record, options.patient_column)
-            except MalformedError as fault:
-                log.report(fault.problem(file, line, "Fix the task; it is skipped."))
-                continue
-            if document is not None:
-                yield replace(document, patient=patient)
+    form = RecordForm(_reason, _document, "Label Studio's tasks", "task")
+    return stream_records(path, log, options, form)
 
 
 def _reason(path: Path) -> str | None:

@@ -9,27 +9,25 @@ accepted is read: a rejected or ignored task says nothing about its text.
 """
 
 from collections.abc import Iterator
-from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 from fedner.corpus.document import Document, Segment
-from fedner.corpus.files import display_name
 from fedner.corpus.problems import Problem, ProblemLog
 from fedner.corpus.readers import standoff
-from fedner.corpus.readers.folder import choose, reason_in
+from fedner.corpus.readers.folder import reason_in
 from fedner.corpus.readers.json_records import (
     MalformedError,
+    RecordForm,
     RecordOptions,
     as_list,
     as_name,
     as_object,
     as_offset,
     as_text,
-    patient_in,
     probe,
-    records,
+    stream_records,
 )
 from fedner.corpus.readers.reader import Reader
 
@@ -43,18 +41,8 @@ def recognise(path: Path) -> str | None:
 
 def stream(path: Path, log: ProblemLog, options: RecordOptions) -> Iterator[Document]:
     """Read a file, or those files of a folder that look like Prodigy's."""
-    for file in choose(path, lambda each: _reason(each) is not None, log, "Prodigy's tasks"):
-        source = display_name(file, path)
-        for line, record in records(file, log):
-            answer = record.get("answer", "accept")
-            if answer in ("reject", "ignore"):
-                log.remark(f'task with the answer "{answer}" (left out)')
-                continue
-            try:
-                document = _document(record, file, line, source, log)
-                yield replace(document, patient=patient_in(record, options.patient_column))
-            except MalformedError as fault:
-                log.report(fault.problem(file, line, "Fix the task; it is skipped."))
+    form = RecordForm(_reason, _document, "Prodigy's tasks", "task")
+    return stream_records(path, log, options, form)
 
 
 def _reason(path: Path) -> str | None:
@@ -72,7 +60,11 @@ def _reason(path: Path) -> str | None:
 
 def _document(
     record: dict[str, Any], path: Path, line: int, source: str, log: ProblemLog
-) -> Document:
+) -> Document | None:
+    answer = record.get("answer", "accept")
+    if answer in ("reject", "ignore"):
+        log.remark(f'task with the answer "{answer}" (left out)')
+        return None
     text = as_text(record.get("text"), "text")
     identity = f"{source}#{line}"
     spans = []
