@@ -107,6 +107,17 @@ def _divide_at_random(
     _check_enough(len(sentences), len(groups), into, minimum, by)
     if how == "equal":
         return tuple(gather(part) for part in deal_evenly(groups, into))
+    _check_skew(how, alpha)
+    parts, rest = _reserve(groups, into, minimum)
+    for stream, stratum in _strata(sentences, rest, how):
+        weights = _dirichlet(into, alpha, seed, "divide", how, *stream)
+        quotas = apportion(weights, num_sentences(stratum))
+        for part, dealt in zip(parts, deal(stratum, quotas), strict=True):
+            part.extend(dealt)
+    return tuple(map(gather, parts))
+
+
+def _check_skew(how: Division, alpha: float) -> None:
     if how not in ("size-skew", "label-skew"):
         raise FednerError(
             f"Way of dividing: found {how!r}; expected equal, size-skew, label-skew or source."
@@ -116,13 +127,6 @@ def _divide_at_random(
             f"Concentration alpha: found {alpha}; expected above 0 and at most {MAX_ALPHA:,.0f}.",
             "0.1 is strong skew, 0.5 clear, 10 slight; for no skew divide equally.",
         )
-    parts, rest = _reserve(groups, into, minimum)
-    for stream, stratum in _strata(sentences, rest, how):
-        weights = _dirichlet(into, alpha, seed, "divide", how, *stream)
-        quotas = apportion(weights, num_sentences(stratum))
-        for part, dealt in zip(parts, deal(stratum, quotas), strict=True):
-            part.extend(dealt)
-    return tuple(map(gather, parts))
 
 
 def _strata(

@@ -201,15 +201,7 @@ def mask_shared(
     Returns:
         New sentences and counts; the input is not changed.
     """
-    if not 0 <= share <= 1:
-        raise FednerError(
-            f"Share of the strings to mask: found {share}; expected from 0 to 1.",
-            "Write 20 % as 0.2.",
-        )
-    if how not in ("unknown word", "remove label", "drop sentence"):
-        raise FednerError(
-            f"Way of masking: found {how!r}; expected unknown word, remove label or drop sentence."
-        )
+    _check_masking(share, how)
     _check_platforms(platforms)
     _check_comparison(compare)
     known = shared_strings(platforms, compare) if shared is None else tuple(sorted(set(shared)))
@@ -225,6 +217,18 @@ def mask_shared(
         strings=tuple(sorted(chosen)),
         num_shared=len(known),
     )
+
+
+def _check_masking(share: float, how: Masking) -> None:
+    if not 0 <= share <= 1:
+        raise FednerError(
+            f"Share of the strings to mask: found {share}; expected from 0 to 1.",
+            "Write 20 % as 0.2.",
+        )
+    if how not in ("unknown word", "remove label", "drop sentence"):
+        raise FednerError(
+            f"Way of masking: found {how!r}; expected unknown word, remove label or drop sentence."
+        )
 
 
 def _mask_platform(

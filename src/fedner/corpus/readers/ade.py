@@ -164,34 +164,27 @@ def _rows(file: Path, label: str, log: ProblemLog) -> Iterator[tuple[str, str, R
             continue
         columns = line.split("|")
         if len(columns) != NUM_COLUMNS:
-            problem = Problem(
-                "wrong column count", str(file), number, f"{len(columns)} fields between |",
-                str(NUM_COLUMNS), "Fix or remove the row.",
-            )  # fmt: skip
-            log.report(problem)
+            found, expected = f"{len(columns)} fields between |", str(NUM_COLUMNS)
+            log.report(_bad_row("wrong column count", file, number, found, expected))
             continue
         pubmed_id, sentence, first, *first_range, drug, drug_begin, drug_end = columns
         # Python strips separators such as U+001D that its `int` would refuse.
         numbers = [value.strip() for value in (*first_range, drug_begin, drug_end)]
         wrong = [value for value in (pubmed_id, *numbers) if not _NUMBER.fullmatch(value.strip())]
         if wrong:
-            problem = Problem(
-                "malformed line", str(file), number, f"{wrong[0]!r}", "a whole number",
-                "Fix or remove the row.",
-            )  # fmt: skip
+            problem = _bad_row("malformed line", file, number, repr(wrong[0]), "a whole number")
             # One problem for the row, both of its mentions counted.
             log.skip_mention(problem, pubmed_id, label)
             log.skipped_mentions.append((pubmed_id, "Drug", ()))
             continue
         begin, end, other_begin, other_end = map(int, numbers)
-        yield (
-            pubmed_id.strip(),
-            sentence,
-            (
-                Claim(label, first, begin, end, str(file), number),
-                Claim("Drug", drug, other_begin, other_end, str(file), number),
-            ),
-        )
+        effect = Claim(label, first, begin, end, str(file), number)
+        by_drug = Claim("Drug", drug, other_begin, other_end, str(file), number)
+        yield pubmed_id.strip(), sentence, (effect, by_drug)
+
+
+def _bad_row(kind: Kind, file: Path, number: int, found: str, expected: str) -> Problem:
+    return Problem(kind, str(file), number, found, expected, "Fix or remove the row.")
 
 
 def _origins(claim: Claim, sentence: str) -> set[int]:

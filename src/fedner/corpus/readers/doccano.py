@@ -9,27 +9,23 @@ https://doccano.github.io/doccano/tutorial/ (import and export); offsets count t
 JavaScript (UTF-16, issue 2290 of doccano/doccano) unless a project counts graphemes.
 """
 
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 from fedner.corpus.document import Document
 from fedner.corpus.problems import ProblemLog
 from fedner.corpus.readers import standoff, utf16
-from fedner.corpus.readers.folder import reason_in
 from fedner.corpus.readers.json_records import (
     MalformedError,
     RecordForm,
-    RecordOptions,
     as_list,
     as_name,
     as_object,
     as_offset,
     as_text,
     probe,
-    stream_records,
+    record_reader,
 )
-from fedner.corpus.readers.reader import Reader
 
 REMARK_NUMBERS = "label given by its number (the label file names it)"
 REMARK_UNITS = "document with offsets in UTF-16 units, as JavaScript counts (converted)"
@@ -37,17 +33,6 @@ REMARK_CHARACTERS = "document with emoji whose offsets count characters (kept)"
 
 _LISTS = ("label", "labels", "entities", "annotations")
 _TEXTS = ("text", "data")
-
-
-def recognise(path: Path) -> str | None:
-    """Say why a file, or some file of a folder, looks like an export of Doccano."""
-    return reason_in(path, _reason)
-
-
-def stream(path: Path, log: ProblemLog, options: RecordOptions) -> Iterator[Document]:
-    """Read a file, or those files of a folder that look like Doccano's."""
-    form = RecordForm(_reason, _document, "exports of Doccano", "record")
-    return stream_records(path, log, options, form)
 
 
 def _reason(path: Path) -> str | None:
@@ -158,11 +143,8 @@ def _is_at_borders(text: str, start: int, end: int) -> bool:
     )
 
 
-READER = Reader(
-    name="doccano",
-    description="Doccano's JSONL or JSON: text and label [[0, 6, Drug]], or entities",
-    recognise=recognise,
-    stream=stream,
-    sentences="rule",
-    options=RecordOptions,
+READER = record_reader(
+    "doccano",
+    "Doccano's JSONL or JSON: text and label [[0, 6, Drug]], or entities",
+    RecordForm(_reason, _document, "exports of Doccano", "record"),
 )

@@ -275,16 +275,22 @@ def _raw(
     path: Path, log: ProblemLog, names: dict[str, tuple[str, ...] | None], patients: _Patients
 ) -> Iterator[tuple[int, object, object, str]]:
     """Yield number, tokens, tags and the column of the tags for each row."""
-    if not _is_parquet(path):
-        for row, record in records(path, log):
-            pair = _pair(tuple(record))
-            if pair is None:
-                found = f"a record with {', '.join(sorted(record))[:80] or 'nothing'}"
-                _report(log, path, row, "malformed line", found, "tokens and ner_tags")
-            else:
-                patients.note(record.get(patients.column or ""))
-                yield row, record[pair[0]], record[pair[1]], pair[1]
+    if _is_parquet(path):
+        yield from _raw_parquet(path, log, names, patients)
         return
+    for row, record in records(path, log):
+        pair = _pair(tuple(record))
+        if pair is None:
+            found = f"a record with {', '.join(sorted(record))[:80] or 'nothing'}"
+            _report(log, path, row, "malformed line", found, "tokens and ner_tags")
+        else:
+            patients.note(record.get(patients.column or ""))
+            yield row, record[pair[0]], record[pair[1]], pair[1]
+
+
+def _raw_parquet(
+    path: Path, log: ProblemLog, names: dict[str, tuple[str, ...] | None], patients: _Patients
+) -> Iterator[tuple[int, object, object, str]]:
     opened = attempt(partial(_open_parquet, path, patients.column))
     if isinstance(opened, Fault):
         _report(log, path, None, "unreadable file", opened.found, "a readable parquet file")
@@ -384,15 +390,7 @@ def _document(
             "wrong column count",
         )  # fmt: skip
     for _, tag, why in validate(tags, scheme):
-        is_tag = bool(split_tag(tag)[0])
-        kind: Kind = "illegal tag" if is_tag else "unknown tag"
-        log.report(
-            Problem(
-                kind, str(path), row, f'"{tag[:60]}"', f"a legal tag ({why})",
-                "Fix it; conlleval's reading is kept." if is_tag else f"It counts as {OUTSIDE}.",
-                kept=is_tag,
-            )
-        )  # fmt: skip
+        _report_tag(log, path, row, tag, why)
     starts, ends, position = [], [], 0
     for token in tokens:
         starts.append(position)
@@ -404,6 +402,18 @@ def _document(
     )
     segments = (Segment(0, ends[-1], tuple(starts), tuple(ends)),) if tokens else ()
     return Document(identity, " ".join(tokens), spans, segments, source=source)
+
+
+def _report_tag(log: ProblemLog, path: Path, row: int, tag: str, why: str) -> None:
+    is_tag = bool(split_tag(tag)[0])
+    kind: Kind = "illegal tag" if is_tag else "unknown tag"
+    log.report(
+        Problem(
+            kind, str(path), row, f'"{tag[:60]}"', f"a legal tag ({why})",
+            "Fix it; conlleval's reading is kept." if is_tag else f"It counts as {OUTSIDE}.",
+            kept=is_tag,
+        )
+    )  # fmt: skip
 
 
 def _report(

@@ -15,8 +15,9 @@ from typing import Any
 from fedner.corpus.document import Document
 from fedner.corpus.files import display_name, head, lines, read_text
 from fedner.corpus.problems import Kind, Problem, ProblemLog
-from fedner.corpus.readers.folder import choose
+from fedner.corpus.readers.folder import choose, reason_in
 from fedner.corpus.readers.options import option
+from fedner.corpus.readers.reader import Reader
 
 MAX_LINE_CHARACTERS = 50_000_000
 """A document with its annotations stands on one line: lines may be far longer than elsewhere."""
@@ -72,15 +73,37 @@ class RecordForm:
             and the log; None where the record holds none.
         what: What the files hold, for people ("Doccano's records").
         noun: What a record is called ("record").
+        has_unique_ids: Whether ids are unique by construction.
     """
 
     reason: Callable[[Path], str | None]
     document: Callable[[dict[str, Any], Path, int, str, ProblemLog], Document | None]
     what: str
     noun: str
+    has_unique_ids: bool = False
 
 
-def stream_records(
+def record_reader(name: str, description: str, form: RecordForm) -> Reader[RecordOptions]:
+    """Return the reader of a format; a folder is those of its files that look like it."""
+
+    def recognise(path: Path) -> str | None:
+        return reason_in(path, form.reason)
+
+    def stream(path: Path, log: ProblemLog, options: RecordOptions) -> Iterator[Document]:
+        return _stream(path, log, options, form)
+
+    return Reader(
+        name=name,
+        description=description,
+        recognise=recognise,
+        stream=stream,
+        sentences="rule",
+        options=RecordOptions,
+        has_unique_ids=form.has_unique_ids,
+    )
+
+
+def _stream(
     path: Path, log: ProblemLog, options: RecordOptions, form: RecordForm
 ) -> Iterator[Document]:
     """Read a file, or those files of a folder that look like the format."""

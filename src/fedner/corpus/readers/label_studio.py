@@ -13,28 +13,24 @@ HumanSignal/label-studio): the quoted text tells which. A task that nobody annot
 several annotations the ground truth is taken, or else the first.
 """
 
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 from fedner.corpus.document import Document, Fragment, Span
 from fedner.corpus.problems import ProblemLog
 from fedner.corpus.readers import standoff, utf16
-from fedner.corpus.readers.folder import reason_in
 from fedner.corpus.readers.json_records import (
     MalformedError,
     RecordForm,
-    RecordOptions,
     as_list,
     as_name,
     as_object,
     as_offset,
     as_text,
     probe,
-    stream_records,
+    record_reader,
     type_name,
 )
-from fedner.corpus.readers.reader import Reader
 
 REMARK_UNITS = "mention with offsets in UTF-16 units, as JavaScript counts (converted)"
 REMARK_UNANNOTATED = "task that nobody annotated (left out)"
@@ -43,17 +39,6 @@ REMARK_NO_LABEL = "region without a label (left out)"
 
 _LISTS = ("annotations", "completions")  # completions: before version 1.0
 _MIN_KEYS = {"annotation_id", "annotator"}
-
-
-def recognise(path: Path) -> str | None:
-    """Say why a file, or some file of a folder, looks like an export of Label Studio."""
-    return reason_in(path, _reason)
-
-
-def stream(path: Path, log: ProblemLog, options: RecordOptions) -> Iterator[Document]:
-    """Read a file, or those files of a folder that look like Label Studio's."""
-    form = RecordForm(_reason, _document, "Label Studio's tasks", "task")
-    return stream_records(path, log, options, form)
 
 
 def _reason(path: Path) -> str | None:
@@ -185,11 +170,8 @@ def _in_characters(fragment: Fragment, quote: str | None, text: str, log: Proble
     return fragment
 
 
-READER = Reader(
-    name="label-studio",
-    description="Label Studio's JSON or JSON-MIN: data with annotations",
-    recognise=recognise,
-    stream=stream,
-    sentences="rule",
-    options=RecordOptions,
+READER = record_reader(
+    "label-studio",
+    "Label Studio's JSON or JSON-MIN: data with annotations",
+    RecordForm(_reason, _document, "Label Studio's tasks", "task"),
 )

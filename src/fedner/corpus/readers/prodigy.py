@@ -8,7 +8,6 @@ See https://prodi.gy/docs/api-interfaces#ner_manual. Offsets count characters. O
 accepted is read: a rejected or ignored task says nothing about its text.
 """
 
-from collections.abc import Iterator
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -16,33 +15,19 @@ from typing import Any
 from fedner.corpus.document import Document, Segment
 from fedner.corpus.problems import Problem, ProblemLog
 from fedner.corpus.readers import standoff
-from fedner.corpus.readers.folder import reason_in
 from fedner.corpus.readers.json_records import (
     MalformedError,
     RecordForm,
-    RecordOptions,
     as_list,
     as_name,
     as_object,
     as_offset,
     as_text,
     probe,
-    stream_records,
+    record_reader,
 )
-from fedner.corpus.readers.reader import Reader
 
 _OWN_KEYS = {"_input_hash", "_task_hash", "answer", "_view_id"}
-
-
-def recognise(path: Path) -> str | None:
-    """Say why a file, or some file of a folder, looks like Prodigy's."""
-    return reason_in(path, _reason)
-
-
-def stream(path: Path, log: ProblemLog, options: RecordOptions) -> Iterator[Document]:
-    """Read a file, or those files of a folder that look like Prodigy's."""
-    form = RecordForm(_reason, _document, "Prodigy's tasks", "task")
-    return stream_records(path, log, options, form)
 
 
 def _reason(path: Path) -> str | None:
@@ -120,12 +105,8 @@ def _segments(
     return (Segment(0, len(text), starts, ends),)
 
 
-READER = Reader(
-    name="prodigy",
-    description="Prodigy's JSONL or JSON: text, spans, tokens and answer",
-    recognise=recognise,
-    stream=stream,
-    sentences="rule",
-    options=RecordOptions,
-    has_unique_ids=True,
+READER = record_reader(
+    "prodigy",
+    "Prodigy's JSONL or JSON: text, spans, tokens and answer",
+    RecordForm(_reason, _document, "Prodigy's tasks", "task", has_unique_ids=True),
 )

@@ -190,10 +190,10 @@ def parse(path: Path, document: str, log: ProblemLog) -> list[TextBound] | None:
         if mention is None:
             continue
         if mention.id in ids:
-            _report(
-                log, path, number, "duplicate id", f"a second {mention.id}",
+            log.report(Problem(
+                "duplicate id", str(path), number, f"a second {mention.id}",
                 "every id once in its file", "Give one of the two another id.", kept=True,
-            )  # fmt: skip
+            ))  # fmt: skip
         ids.add(mention.id)
         mentions.append(mention)
     return mentions
@@ -237,10 +237,10 @@ def _parse_line(
             log.skip_mention(problem, document, label[1])
         return None
     if match[4] is None:
-        _report(
-            log, path, number, "malformed line", f"{_short(line)} without quoted text",
+        log.report(Problem(
+            "malformed line", str(path), number, f"{_short(line)} without quoted text",
             "T1<TAB>Type 0 5<TAB>quoted text", "Add the text of the mention.", kept=True,
-        )  # fmt: skip
+        ))  # fmt: skip
     ranges = [part.split() for part in match[3].split(";")]
     fragments = tuple((int(start), int(end)) for start, end in ranges)
     return TextBound(number, match[1], match[2], fragments, match[4])
@@ -270,11 +270,11 @@ def _check_quote(mention: TextBound, quote: str, text: str, path: Path, log: Pro
         log.remark(REMARK_WHITE_SPACE)
         return
     reading = " ".join(text[start:end] for start, end in sorted(mention.fragments))
-    _report(
-        log, path, mention.line, "offset and quote differ",
+    log.report(Problem(
+        "offset and quote differ", str(path), mention.line,
         f"{mention.id} {mention.label} {_ranges(mention)} quoting {_short(quote)!r}",
         f"{_short(reading)!r}, the text there", "Fix the offsets or the quote.", kept=True,
-    )  # fmt: skip
+    ))  # fmt: skip
 
 
 def _without_breaks(text: str) -> str:
@@ -298,20 +298,6 @@ def _report_missing(path: Path, other: str, log: ProblemLog) -> None:
         "missing twin file", str(path), None, f"no {other} (nor .gz, .xz) for it", other, hint
     )
     log.report(problem)
-
-
-def _report(
-    log: ProblemLog,
-    path: Path,
-    line: int | None,
-    kind: Kind,
-    found: str,
-    expected: str,
-    hint: str,
-    *,
-    kept: bool,
-) -> None:
-    log.report(Problem(kind, str(path), line, found, expected, hint, kept))
 
 
 def _ranges(mention: TextBound) -> str:

@@ -46,13 +46,7 @@ def write_brat(path: Path, corpus: Corpus) -> Written:
         FednerError: If the folder is in use, or a label or a text cannot stand in brat.
     """
     _check_target(path)
-    for label in sorted({*corpus.labels, *(span.label for each in corpus for span in each.spans)}):
-        if not _LABEL.fullmatch(label):
-            raise FednerError(
-                f"the label {label!r} cannot stand in brat",
-                "Labels there hold no white space and do not begin with one of ! < # [ -; rename "
-                "it, or write JSONL.",
-            )
+    _check_labels(corpus)
     losses: Counter[str] = Counter()
     num_documents = num_mentions = 0
     target = path.resolve()
@@ -77,6 +71,16 @@ def write_brat(path: Path, corpus: Corpus) -> Written:
     finally:
         shutil.rmtree(temporary, ignore_errors=True)
     return Written(num_documents, num_mentions, dict(losses))
+
+
+def _check_labels(corpus: Corpus) -> None:
+    for label in sorted({*corpus.labels, *(span.label for each in corpus for span in each.spans)}):
+        if not _LABEL.fullmatch(label):
+            raise FednerError(
+                f"the label {label!r} cannot stand in brat",
+                "Labels there hold no white space and do not begin with one of ! < # [ -; rename "
+                "it, or write JSONL.",
+            )
 
 
 def _check_target(path: Path) -> None:
