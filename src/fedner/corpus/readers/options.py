@@ -148,7 +148,8 @@ def _sorted_out(
             hint = f"{name}: {fact.help}."
             problems.append(OptionProblem(name, repr(value), fact.type, hint))
         except FednerError as error:
-            problems.append(OptionProblem(name, repr(value), error.message, error.hint))
+            expected = error.message.rpartition("expected ")[2]  # the rest repeats name and value
+            problems.append(OptionProblem(name, repr(value), expected, error.hint))
     return values, problems
 
 
