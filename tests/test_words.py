@@ -30,20 +30,6 @@ NO_WORDS = re.compile(
     r"|\b(?:pooled|remedy|remedies|mend|mended|mends)\b",
     re.IGNORECASE,
 )
-# Rooms whose words another change renames: take a line out as soon as it has landed.
-NOT_YET = (
-    "src/fedner/corpus",
-    "src/fedner/scoring",
-    "src/fedner/cli/conversion.py",
-    "src/fedner/cli/data.py",
-    "src/fedner/cli/failures.py",  # reads `remedy` of the corpus's problems
-    "src/fedner/cli/inputs.py",
-    "src/fedner/cli/inspection_view.py",
-    "src/fedner/cli/overlap_view.py",
-    "src/fedner/cli/score.py",
-    "src/fedner/cli/splitting.py",
-    "docs/corpora.md",
-)
 
 
 def keys_of(kind: Any) -> Iterator[str]:
@@ -82,10 +68,6 @@ def test_commands_have_the_names_that_people_search_for() -> None:
     assert found & {each.replace("_", "-") for each in NO_OPTIONS} == set()
 
 
-def is_held_back(path: str) -> bool:
-    return any(path == each or path.startswith(each + "/") for each in NOT_YET)
-
-
 def test_code_and_pages_use_the_words_of_the_field() -> None:
     pages = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", ROOT / "Makefile"]
     for folder in ("src", "docs", "examples"):
@@ -93,13 +75,9 @@ def test_code_and_pages_use_the_words_of_the_field() -> None:
     wrong = []
     for path in pages:
         name = path.relative_to(ROOT).as_posix()
-        if path.suffix not in (".py", ".md", ".toml", ".css", "") or is_held_back(name):
+        if path.suffix not in (".py", ".md", ".toml", ".css", ""):
             continue
         if path.is_file():
             lines = enumerate(path.read_text(encoding="utf-8").splitlines(), 1)
             wrong += [f"{name}:{number}: {line}" for number, line in lines if NO_WORDS.search(line)]
     assert wrong == []
-
-
-def test_nothing_is_held_back_that_is_not_there() -> None:
-    assert [each for each in NOT_YET if not (ROOT / each).exists()] == []

@@ -95,9 +95,7 @@ def _problems(error: FednerError) -> Iterable[dict[str, Any]]:
     holder = getattr(error, "log", error)
     for problem in getattr(holder, "problems", ()):
         if is_dataclass(problem) and not isinstance(problem, type):
-            record = asdict(problem)
-            record.setdefault("hint", record.pop("remedy", ""))
-            yield {key: value for key, value in record.items() if key != "kept"}
+            yield {key: value for key, value in asdict(problem).items() if key != "kept"}
 
 
 def show_failure(failure: Failure, *, as_json: bool) -> None:

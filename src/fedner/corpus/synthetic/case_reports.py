@@ -2,7 +2,7 @@
 
 Criteria of annotation: an ADE is the full noun phrase of the disorder with its qualifiers of course
 and site ("acute hepatic necrosis") but without adjectives of severity ("severe"). Drugs and dosages
-count only where their sentence blames the drug for an adverse event: indications, history, remedies
+count only where their sentence blames the drug for an adverse event: indications, history, cures
 and exonerated drugs stay unmarked. Negated and pre-existing disorders are not marked. A drug is
 marked by its name alone, without "therapy" and without its class.
 """
