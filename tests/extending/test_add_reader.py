@@ -130,6 +130,8 @@ def test_a_registered_reader_is_recognised_and_known_by_name(tmp_path: Path) -> 
     path.write_text(CONTENT)
     assert inspect(path).recognition.why == "it begins with %spans"
     assert len(read(path, "pipes")) == 20
+    path.write_text(f"{HEADER}\tO\n" + "rash\tB-ADE\nfine\tO\n\n" * 5)
+    assert inspect(path).recognition.format == "pipes", "before the built-in ones"
     with pytest.raises(FednerError, match='reader "pipes": found another reader of that name'):
         register(Reader("pipes", "", recognise, lambda *_: iter(()), "line", NoOptions))
     register(PIPES)  # once more is no harm
