@@ -23,7 +23,7 @@ from fedner.corpus import (
     inspect,
     option,
     read,
-    register,
+    register_reader,
 )
 from fedner.corpus.readers import READERS
 from fedner.errors import FednerError
@@ -80,7 +80,7 @@ PIPES = Reader(
 def registered(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """The reader in the table, for one test."""
     before = dict(READERS)
-    register(PIPES)
+    register_reader(PIPES)
     yield
     READERS.clear()
     READERS.update(before)
@@ -133,8 +133,8 @@ def test_a_registered_reader_is_recognised_and_known_by_name(tmp_path: Path) -> 
     path.write_text(f"{HEADER}\tO\n" + "rash\tB-ADE\nfine\tO\n\n" * 5)
     assert inspect(path).recognition.format == "pipes", "before the built-in ones"
     with pytest.raises(FednerError, match='reader "pipes": found another reader of that name'):
-        register(Reader("pipes", "", recognise, lambda *_: iter(()), "line", NoOptions))
-    register(PIPES)  # once more is no harm
+        register_reader(Reader("pipes", "", recognise, lambda *_: iter(()), "line", NoOptions))
+    register_reader(PIPES)  # once more is no harm
 
 
 def settings(path: Path, options: dict[str, Any], **tables: Any) -> Any:

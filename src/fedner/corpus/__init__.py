@@ -5,7 +5,7 @@ from fedner.corpus.inspection import Inspection, inspect
 from fedner.corpus.prepare import Changes, Prepared, iterate_prepared, prepare
 from fedner.corpus.problems import InputProblemsError, Problem, ProblemLog
 from fedner.corpus.read_options import ReadOptions
-from fedner.corpus.readers import NoOptions, Reader, option, register
+from fedner.corpus.readers import NoOptions, Reader, option, register_reader
 from fedner.corpus.reading import Recognition, open_corpus, read, recognise
 from fedner.corpus.sentence import Entity, Sentence
 from fedner.corpus.tokenise import tokenise
@@ -34,6 +34,6 @@ __all__ = [
     "prepare",
     "read",
     "recognise",
-    "register",
+    "register_reader",
     "tokenise",
 ]

@@ -41,7 +41,7 @@ READERS: dict[str, Reader[Any]] = {
 """Every format by name, in the order of recognition: the most specific first."""
 
 
-def register(reader: Reader[Any]) -> None:
+def register_reader(reader: Reader[Any]) -> None:
     """Add a reader of your own to the table, before the built-in ones.
 
     From then on settings, `read` and `inspect` of this process know its format by name and
@@ -61,4 +61,4 @@ def register(reader: Reader[Any]) -> None:
     READERS.update({reader.name: reader, **others})
 
 
-__all__ = ["READERS", "Declared", "NoOptions", "Reader", "option", "register"]
+__all__ = ["READERS", "Declared", "NoOptions", "Reader", "option", "register_reader"]
