@@ -15,11 +15,11 @@ from fedner.corpus.sentence import Entity, Sentence
 from fedner.errors import FednerError
 from fedner.models.embeddings.words import HashedWords, WordEmbedding
 from fedner.models.features import Batch, EncodedCorpus, TagSpace, collate, encode_corpus
+from fedner.models.layers import bilstm
 from fedner.models.tagger import Tagger
 from fedner.models.zoo import RECIPES, Recipe, build_tagger
 from fedner.privacy.dpsgd import accumulate, clipped_sample, clipped_sum
 from fedner.privacy.noise import Clipped
-from fedner.privacy.per_layer import lstm
 from fedner.privacy.sampling import PoissonSample
 
 CONTEXT = 7
@@ -279,13 +279,13 @@ def test_both_forms_of_the_recurrence_give_the_same(
 ) -> None:
     """On an accelerator the directions run side by side."""
     case = make(small(RECIPES["S-LSTM-CRF"]))
-    real = lstm.recurrence
+    real = bilstm.recurrence
 
     def side_by_side(*args: Any, is_side_by_side: bool) -> Tensor:
         assert not is_side_by_side  # what a CPU asks for
         return real(*args, is_side_by_side=True)
 
-    monkeypatch.setattr(lstm, "recurrence", side_by_side)
+    monkeypatch.setattr(bilstm, "recurrence", side_by_side)
     check(case, units, 1.0)
 
 

@@ -13,6 +13,7 @@ import math
 import torch
 from torch import Tensor, nn
 
+from fedner.errors import FednerError
 from fedner.models.embeddings.low_rank import LowRank
 from fedner.models.tagger import Tagger
 from fedner.seeds import seeded
@@ -48,7 +49,14 @@ def _bound(module: nn.Module) -> float:
         return math.sqrt(3.0 / module.embedding_dim)
     if isinstance(module, nn.Linear | nn.Conv1d):
         return 1.0 / math.sqrt(module.weight[0].numel())
-    raise TypeError(f"no rule for the first values of a {type(module).__name__}")
+    bound = getattr(module, "bound", None)
+    if not isinstance(bound, float):
+        raise FednerError(
+            f"there is no rule for the first values of a {type(module).__name__}",
+            "Say in its attribute `bound` how large they are at most, or compose it from layers "
+            "of torch.",
+        )
+    return bound
 
 
 def _draw(parameter: Tensor, bound: float, seed: int, name: str) -> None:
