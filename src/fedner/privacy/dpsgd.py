@@ -234,8 +234,8 @@ def _check_forms(tagger: Tagger, trained: set[str]) -> None:
         trained -= set(owned)
         # A frozen source needs no form of its own: nothing goes back through it.
         if isinstance(form, Missing) and (owned or stage in stages.encoders):
-            name = f"{stage.name}, of which {len(owned)} parameters are trained,"
-            raise missing_form(name, stage.layer, form, _PURPOSE)
+            purpose = f"{_PURPOSE}, but trains {len(owned)} parameters" if owned else _PURPOSE
+            raise missing_form(stage.name, stage.layer, form, purpose)
     _decoder_gradients(tagger.decoder)
     unknown = sorted(name for name in trained if not lies_under(name, "decoder"))
     if unknown:

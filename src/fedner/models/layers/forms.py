@@ -62,7 +62,8 @@ class LayerForms:
             (B, L, D). A source gets no parts.
         per_unit: The same for DP-SGD: from the layer, its dotted name, the parts and the batch to
             the same values and the taps of what it trains (`per_unit.tap`). A value of a token may
-            depend on its own sentence alone, to the last bit: multiply with `per_unit.products`.
+            depend on its own sentence alone, to the last bit: multiply with `per_unit.products`,
+            and take rounded functions such as sigmoid through its `elementwise`.
         onnx: The same in operators: from the layer, the graph and the names of the parts to the
             name of what every token gets.
         is_source: Whether it reads the batch instead of parts.
