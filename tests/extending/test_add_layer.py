@@ -17,6 +17,7 @@ from torch.nn import functional
 from fedner.corpus.prepare import prepare
 from fedner.corpus.synthetic import generate
 from fedner.errors import FednerError
+from fedner.federated.dp_steps import padding_rows
 from fedner.inference.onnx_export import export_onnx
 from fedner.inference.onnx_tagger import OnnxTagger
 from fedner.models.checkpoint import LoadedTagger, load_tagger, save_tagger
@@ -308,6 +309,39 @@ def test_a_layer_may_say_why_it_has_no_form() -> None:
     with pytest.raises(FednerError, match="per-unit gradient: it halves too much") as caught:
         accumulate(tagger, corpus, [[0]], 1.0)
     assert caught.value.hint == "Double it."
+
+
+class Scaled(nn.Module):
+    """Every feature times a factor of its own, 1 to begin with."""
+
+    def __init__(self, dimension: int) -> None:
+        super().__init__()
+        self.dimension_out = dimension
+        self.factors = nn.Parameter(torch.ones(dimension))
+
+
+def test_its_first_values_are_its_own_or_drawn_by_a_rule(monkeypatch: pytest.MonkeyPatch) -> None:
+    recipe = recipe_of((StageRecipe("scaled", "test scaled"),))
+    forms = LayerForms("test scaled", lambda each, parts, _batch: joined(parts) * each.factors)
+    forms = replace(forms, build=Scaled)
+    monkeypatch.setitem(LAYERS, Scaled, replace(forms, keeps_first_values=True))
+    assert bool((made(recipe)[0].get_parameter("scaled.factors") == 1.0).all())
+    monkeypatch.setitem(LAYERS, Scaled, forms)
+    with pytest.raises(FednerError, match="no rule for the first values of a Scaled") as caught:
+        made(recipe)
+    assert "keeps_first_values" in caught.value.hint
+    monkeypatch.setattr(Scaled, "bound", 0.25, raising=False)
+    drawn = made(recipe)[0].get_parameter("scaled.factors")
+    assert 0.0 < float(drawn.detach().abs().max()) <= 0.25
+
+
+def test_its_row_for_padding_is_never_noised(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(LAYERS, Highway, replace(HIGHWAY, padding_rows={"gate.weight": 2}))
+    tagger, _ = made(recipe_of(STAGES["token by token"]))
+    rows = {"embeddings.characters.embedding.weight": 0, "highway.gate.weight": 2}
+    assert padding_rows(tagger) == rows
+    tagger.get_submodule("highway").requires_grad_(False)
+    assert "highway.gate.weight" not in padding_rows(tagger)
 
 
 def test_rows_of_the_table_are_not_overwritten() -> None:

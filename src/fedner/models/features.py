@@ -11,6 +11,7 @@ features.
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import chain
+from typing import TypeVar
 
 import numpy as np
 import torch
@@ -26,6 +27,7 @@ from fedner.models.embeddings.pieces import PieceBatch, Pieces, gather_pieces
 from fedner.models.embeddings.words import PADDING_ROW, WordEmbedding
 
 Indices = NDArray[np.int64]
+Value = TypeVar("Value")
 
 NO_WORD = ""  # the first distinct word of every corpus: what stands where there is no token
 
@@ -120,11 +122,11 @@ class Batch:
         Raises:
             FednerError: The corpus was encoded without a tag space.
         """
-        if self.tags_BL is None:
-            raise FednerError(
-                "the batch has no gold tags", "Encode the corpus with the platform's tag space."
-            )
-        return self.tags_BL
+        return _given(
+            self.tags_BL,
+            "the batch has no gold tags",
+            "Encode the corpus with the platform's tag space.",
+        )
 
     @property
     def context_features(self) -> Tensor:
@@ -133,12 +135,11 @@ class Batch:
         Raises:
             FednerError: The corpus was encoded without them.
         """
-        if self.context_BLD is None:
-            raise FednerError(
-                "the tagger reads context features, but the corpus was encoded without them",
-                "Compute the features of the corpus and pass them to encode_corpus().",
-            )
-        return self.context_BLD
+        return _given(
+            self.context_BLD,
+            "the tagger reads context features, but the corpus was encoded without them",
+            "Compute the features of the corpus and pass them to encode_corpus().",
+        )
 
     @property
     def encoder_pieces(self) -> PieceBatch:
@@ -147,12 +148,22 @@ class Batch:
         Raises:
             FednerError: The corpus was encoded without it.
         """
-        if self.pieces is None:
-            raise FednerError(
-                "the tagger trains its encoder, but the corpus was encoded without pieces",
-                "Pass `pieces` of its PretrainedEncoder to encode_corpus().",
-            )
-        return self.pieces
+        return _given(
+            self.pieces,
+            "the tagger trains its encoder, but the corpus was encoded without pieces",
+            "Pass `pieces` of its PretrainedEncoder to encode_corpus().",
+        )
+
+
+def _given(value: Value | None, missing: str, hint: str) -> Value:
+    """Return what a batch was made with.
+
+    Raises:
+        FednerError: It was made without.
+    """
+    if value is None:
+        raise FednerError(missing, hint)
+    return value
 
 
 @dataclass(frozen=True, slots=True)

@@ -361,4 +361,11 @@ def _onnx_scores(cnn: CharacterCNN, graph: GraphWriter) -> str:
     return total_UCF
 
 
-FORMS = LayerForms("character CNN", _forward, _tap, _onnx, is_source=True)
+FORMS = LayerForms(
+    "character CNN",
+    _forward,
+    _tap,
+    _onnx,
+    is_source=True,
+    padding_rows={"embedding.weight": PADDING},
+)

@@ -12,7 +12,7 @@ Shapes: B sentences, L tokens, K tags, D features.
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import torch
@@ -68,6 +68,9 @@ class LayerForms:
             name of what every token gets.
         is_source: Whether it reads the batch instead of parts.
         window: How many neighbouring tokens one value reads, 1 for a token by itself.
+        padding_rows: By the name of a table, its row that stands for padding: it stays zero.
+        keeps_first_values: Whether its parameters begin as the layer made them, which must be the
+            same on every platform; else they are drawn by name and seed.
         build: Makes the layer from the size of what it reads and the settings of its recipe; a
             layer says in `dimension_out` how many features it gives.
     """
@@ -78,6 +81,8 @@ class LayerForms:
     onnx: Onnx | Missing = NOT_WRITTEN
     is_source: bool = False
     window: Callable[[Any], int] = _one
+    padding_rows: Mapping[str, int] = field(default_factory=dict)
+    keeps_first_values: bool = False
     build: Callable[..., nn.Module] | None = None
 
 

@@ -133,4 +133,4 @@ def _onnx(mix: ScalarMix, graph: GraphWriter, _parts: Sequence[str]) -> str:
     return graph.op("ReduceSum", weighted_BLND, graph.constant([2]), keepdims=0)
 
 
-FORMS = LayerForms("scalar mix", _forward, _tap, _onnx, is_source=True)
+FORMS = LayerForms("scalar mix", _forward, _tap, _onnx, is_source=True, keeps_first_values=True)

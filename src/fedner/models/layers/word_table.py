@@ -68,4 +68,12 @@ def _onnx(words: WordEmbedding, graph: GraphWriter, _parts: Sequence[str]) -> st
     return graph.at_tokens(graph.op("Gather", table, graph.read("rows"), axis=0))
 
 
-FORMS = LayerForms("word table", _forward, _tap, _onnx, is_source=True)
+FORMS = LayerForms(
+    "word table",
+    _forward,
+    _tap,
+    _onnx,
+    is_source=True,
+    padding_rows={"weight": PADDING_ROW},
+    keeps_first_values=True,
+)
