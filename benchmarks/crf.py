@@ -18,7 +18,7 @@ import torch
 from torch import Tensor
 
 from fedner.models import crf_kernels, crf_scan
-from fedner.models.crf import CRF
+from fedner.models.layers.crf import CRF
 
 Row = tuple[str, float, str]
 Calls = dict[str, Callable[[], object]]

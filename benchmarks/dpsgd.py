@@ -20,9 +20,9 @@ import torch
 from torch import Tensor, nn
 
 from fedner.corpus.sentence import Entity, Sentence
-from fedner.models.crf import CRF
 from fedner.models.embeddings.words import HashedWords, WordEmbedding
 from fedner.models.features import Batch, TagSpace, collate, encode_corpus
+from fedner.models.layers.crf import CRF
 from fedner.models.tagger import Tagger
 from fedner.models.zoo import RECIPES, build_tagger
 from fedner.privacy.dpsgd import clipped_sum
@@ -108,8 +108,8 @@ class OpacusTagger(nn.Module):
         from opacus.layers import DPLSTM
 
         super().__init__()
-        assert tagger.bilstm is not None
-        lstm = tagger.bilstm.lstm
+        lstm = tagger.get_submodule("bilstm.lstm")
+        assert isinstance(lstm, nn.LSTM)
         self.lstm = DPLSTM(lstm.input_size, lstm.hidden_size, batch_first=True, bidirectional=True)
         self.lstm.load_state_dict(lstm.state_dict())
         self.emissions = nn.Linear(2 * lstm.hidden_size, tagger.decoder.num_tags)

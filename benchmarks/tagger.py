@@ -20,11 +20,11 @@ from torch.nn import functional
 from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
 from fedner.corpus.sentence import Entity, Sentence
-from fedner.models.crf import CRF
 from fedner.models.embeddings.characters import NUM_CODES
 from fedner.models.embeddings.words import HashedWords, WordEmbedding
 from fedner.models.features import Batch, EncodedCorpus, TagSpace, collate, encode_corpus
 from fedner.models.graphed import GraphedTagger
+from fedner.models.layers.crf import CRF
 from fedner.models.tagger import Tagger
 from fedner.models.zoo import RECIPES, build_tagger
 from fedner.optimizers import OptimizerSettings

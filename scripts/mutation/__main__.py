@@ -25,7 +25,7 @@ from scripts.mutation.forks import Done, Job, copies, run_jobs, warm_up
 from scripts.mutation.mutants import Mutant, all_mutants, drawn, mutated_source
 
 ROOT = Path(__file__).resolve().parents[2]
-ROOMS = ("privacy", "federated", "scoring")
+ROOMS = ("privacy", "federated", "scoring", "models/layers", "models/per_unit")
 # A fork is ended after this many seconds and this many times what its tests take: something waits
 # for what never comes. Generous, because the machine may be busy.
 START_SECONDS = 300

@@ -8,9 +8,9 @@ import torch
 from fedner.corpus.schemes import decode
 from fedner.corpus.sentence import Entity
 from fedner.inference.confidence import joining, mention_confidences
-from fedner.models.crf import CRF
 from fedner.models.features import TagSpace
-from fedner.models.softmax import SoftmaxDecoder
+from fedner.models.layers.crf import CRF
+from fedner.models.layers.softmax import SoftmaxDecoder
 
 LENGTHS = [4, 3, 1]
 

@@ -16,10 +16,10 @@ from fedner.models.embeddings.characters import (
     NUM_CODES,
     PADDING,
     UNKNOWN,
-    CharacterCNN,
     encode_words,
 )
 from fedner.models.embeddings.origin import EmbeddingOrigin
+from fedner.models.layers.character_cnn import CharacterCNN
 
 WORDS = ["a", "ab", "naïve", "β-blocker", "", "10mg/kg", "汉字", "x" * 30, "≤5", "😀"]
 

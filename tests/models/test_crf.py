@@ -15,8 +15,8 @@ import fedner.models
 from fedner.corpus.schemes import Transitions, allowed_transitions, tag_set
 from fedner.errors import FednerError
 from fedner.models import crf_chain, crf_kernels, crf_numpy, crf_scan
-from fedner.models.crf import CRF
 from fedner.models.crf_chain import Chain, Posterior
+from fedner.models.layers.crf import CRF
 
 
 def to_gpu(chain: Chain) -> Chain:

@@ -27,8 +27,8 @@ from fedner.models.embeddings.elmo_files import (
 )
 from fedner.models.embeddings.opening import open_context_encoder
 from fedner.models.embeddings.origin import EmbeddingOrigin
-from fedner.models.embeddings.scalar_mix import ScalarMix
 from fedner.models.features import collate, encode_corpus
+from fedner.models.layers.scalar_mix import ScalarMix
 from fedner.models.partition import partition
 from fedner.models.tagger import Tagger
 from fedner.models.zoo import RECIPES, build_tagger

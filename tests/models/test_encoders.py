@@ -10,8 +10,10 @@ from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
 from fedner.corpus.sentence import Sentence
 from fedner.models.embeddings.words import HashedWords, WordEmbedding
-from fedner.models.encoders import BiLSTM, Dropout, WordCNN
 from fedner.models.features import TagSpace, collate, encode_corpus
+from fedner.models.layers.bilstm import BiLSTM
+from fedner.models.layers.dropout import Dropout
+from fedner.models.layers.word_cnn import WordCNN
 
 
 def layout_of(lengths: list[int]):

@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from fedner.models.embeddings.characters import encode_words
-from fedner.models.embeddings.shapes import FEATURES, WordShapes
+from fedner.models.layers.word_shapes import FEATURES, WordShapes
 
 EXPECTED = {
     "": set(),

@@ -5,8 +5,8 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fedner.models.crf import CRF
-from fedner.models.softmax import SoftmaxDecoder
+from fedner.models.layers.crf import CRF
+from fedner.models.layers.softmax import SoftmaxDecoder
 
 
 @settings(max_examples=30, deadline=None)

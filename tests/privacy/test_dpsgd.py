@@ -15,11 +15,11 @@ from fedner.corpus.sentence import Entity, Sentence
 from fedner.errors import FednerError
 from fedner.models.embeddings.words import HashedWords, WordEmbedding
 from fedner.models.features import Batch, EncodedCorpus, TagSpace, collate, encode_corpus
+from fedner.models.layers import LAYERS, LayerForms, Missing, bilstm
 from fedner.models.tagger import Tagger
 from fedner.models.zoo import RECIPES, Recipe, build_tagger
 from fedner.privacy.dpsgd import accumulate, clipped_sample, clipped_sum
 from fedner.privacy.noise import Clipped
-from fedner.privacy.per_layer import lstm
 from fedner.privacy.sampling import PoissonSample
 
 CONTEXT = 7
@@ -279,13 +279,13 @@ def test_both_forms_of_the_recurrence_give_the_same(
 ) -> None:
     """On an accelerator the directions run side by side."""
     case = make(small(RECIPES["S-LSTM-CRF"]))
-    real = lstm.recurrence
+    real = bilstm.recurrence
 
     def side_by_side(*args: Any, is_side_by_side: bool) -> Tensor:
         assert not is_side_by_side  # what a CPU asks for
         return real(*args, is_side_by_side=True)
 
-    monkeypatch.setattr(lstm, "recurrence", side_by_side)
+    monkeypatch.setattr(bilstm, "recurrence", side_by_side)
     check(case, units, 1.0)
 
 
@@ -400,14 +400,32 @@ def test_nothing_that_is_given_is_changed() -> None:
     assert all(each.grad is None for each in case.tagger.parameters())
 
 
-def test_a_pretrained_encoder_in_training_is_refused() -> None:
+class Encoder(nn.Module):
+    """A source that gives something behind a sentence's end too."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.map = nn.Linear(CONTEXT, CONTEXT)
+
+
+def test_a_source_without_a_per_unit_gradient_must_be_frozen(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    forms = LayerForms(
+        "encoder",
+        lambda layer, _parts, batch: layer.map(batch.context_features),
+        Missing("it is pretrained", "Freeze it."),
+        is_source=True,
+    )
+    monkeypatch.setitem(LAYERS, Encoder, forms)
     case = make(small(RECIPES["ELMoNER"]))
-    encoder = nn.Linear(CONTEXT, CONTEXT)
+    encoder = Encoder()
     case.tagger.embeddings.context = encoder
     batch = collate(case.corpus, [0, 1])
-    with pytest.raises(FednerError, match="pretrained encoder") as caught:
+    wrong = r"embeddings\.context \(Encoder\) has no per-unit gradient, but trains 2 parameters"
+    with pytest.raises(FednerError, match=f"{wrong}: it is pretrained") as caught:
         clipped_sum(case.tagger, batch, [0, 1], 1.0)
-    assert "Freeze" in caught.value.hint
+    assert caught.value.hint == "Freeze it."
     encoder.requires_grad_(False)
     check(case, SINGLE, 1.0)
 
@@ -415,7 +433,7 @@ def test_a_pretrained_encoder_in_training_is_refused() -> None:
 def test_an_unknown_layer_is_refused() -> None:
     case = make(small(RECIPES["LSTM-CRF"]))
     case.tagger.extra = nn.Linear(2, 2)
-    with pytest.raises(FednerError, match=r"extra\.weight, extra\.bias"):
+    with pytest.raises(FednerError, match=r"extra\.bias, extra\.weight"):
         accumulate(case.tagger, case.corpus, SINGLE, 1.0)
 
 

@@ -10,9 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor, nn
 
-from fedner.models.encoders import TokenLayout
-from fedner.models.features import _layout
-from fedner.privacy.per_layer.recurrence import (
+from fedner.models.features import TokenLayout, _layout
+from fedner.models.layers.recurrence import (
     back_packed,
     back_side_by_side,
     plain_cell,

@@ -6,8 +6,8 @@ import pytest
 import torch
 from torch import Tensor
 
-from fedner.privacy.per_layer import recurrence
-from fedner.privacy.per_layer.recurrence import plain_cell, plain_cell_back
+from fedner.models.layers import recurrence
+from fedner.models.layers.recurrence import plain_cell, plain_cell_back
 
 CPU = torch.device("cpu")
 

@@ -18,12 +18,12 @@ from test_dpsgd import Case, make, small
 from torch import Tensor
 
 from fedner.models.features import encode_corpus
+from fedner.models.per_unit import products
+from fedner.models.per_unit.products import product
 from fedner.models.tagger import Tagger
 from fedner.models.zoo import RECIPES
 from fedner.privacy import dpsgd
 from fedner.privacy.dpsgd import accumulate
-from fedner.privacy.per_layer import products
-from fedner.privacy.per_layer.products import product
 
 CLIP = 1.5
 SLACK = 1e-6
@@ -216,7 +216,7 @@ def test_a_sentence_that_overflows_takes_nothing_from_shorter_ones(device: str) 
 
 def test_gradients_that_cancel_are_measured_by_what_they_are_made_of() -> None:
     """Of two tokens with opposite huge gradients a norm in float32 sees nothing at all."""
-    from fedner.privacy.per_layer.tap import direct_sizes, gram, gram_sizes
+    from fedner.models.per_unit.tap import direct_sizes, gram, gram_sizes
 
     gradient = torch.tensor([[[1e20, 0.0], [-1e20, 1e-3]]])
     inputs = torch.tensor([[[1.0, 2.0, 0.5], [1.0, 2.0, 0.5]]])
@@ -229,7 +229,7 @@ def test_gradients_that_cancel_are_measured_by_what_they_are_made_of() -> None:
 
 
 def test_both_ways_of_measuring_give_the_same_norm_and_mass() -> None:
-    from fedner.privacy.per_layer.tap import direct_sizes, gram, gram_sizes
+    from fedner.models.per_unit.tap import direct_sizes, gram, gram_sizes
 
     draw = torch.Generator().manual_seed(4)
     gradient, x, state = (torch.randn(3, 5, size, generator=draw) for size in (4, 6, 2))

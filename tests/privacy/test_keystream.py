@@ -5,7 +5,7 @@ import os
 import pytest
 import torch
 
-from fedner.models.encoders import Dropout, masks_from
+from fedner.models.layers.dropout import Dropout, masks_from
 from fedner.privacy import keystream as keystream_module
 from fedner.privacy.keystream import keystream, random_int16
 

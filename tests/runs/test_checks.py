@@ -1,10 +1,12 @@
 """What only other rooms can judge in a federation file."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from fedner.federated.algorithms import FednerSettings
+from fedner.models.stages import StageRecipe
 from fedner.models.zoo import RECIPES
 from fedner.runs.checks import algorithm_of, checked, parameters_of, read_settings
 from fedner.settings import SettingsError
@@ -131,6 +133,14 @@ def test_a_recipe_and_its_context_must_fit(tmp_path: Path) -> None:
 def test_prefixes_of_no_module_are_named(tmp_path: Path) -> None:
     problems = told({**SOUND, "partition": {"shared": ["embeddings", "bilstn"]}}, tmp_path)
     assert "'bilstm'" in problems["partition.shared[1]"]
+
+
+def test_a_stage_of_ones_own_may_be_shared(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    shared = {**SOUND, "partition": {"shared": ["embeddings", "highway"]}}
+    assert "a module of the tagger" in told(shared, tmp_path)["partition.shared[1]"]
+    recipe = replace(RECIPES["CNN-CLSTM-CRF"], extra_stages=(StageRecipe("highway", "any"),))
+    monkeypatch.setitem(RECIPES, recipe.name, recipe)
+    checked({**shared, "model": {"recipe": recipe.name}}, tmp_path)
 
 
 def test_files_are_looked_for_beside_the_federation_file(tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ import torch
 from fedner.federated.record import RoundRecord
 from fedner.inference.predict import Predictor
 from fedner.models.checkpoint import load_tagger
-from fedner.models.embeddings.scalar_mix import ScalarMix
+from fedner.models.layers.scalar_mix import ScalarMix
 from fedner.runs.folder import DISCLOSURE, RunFolder, tagger_folder
 from fedner.runs.training import Progress, train_run
 from fedner.settings import Settings

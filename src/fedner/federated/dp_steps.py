@@ -443,12 +443,10 @@ def without_rows(state: Mapping[str, Tensor], rows: Mapping[str, int]) -> dict[s
 
 def padding_rows(tagger: Tagger) -> dict[str, int]:
     """Return the row of each trained table that stands for padding and stays zero."""
-    from fedner.models.embeddings.characters import PADDING
-    from fedner.models.embeddings.words import PADDING_ROW
-
     known = {
-        "embeddings.words.weight": PADDING_ROW,
-        "embeddings.characters.embedding.weight": PADDING,
+        f"{stage.name}.{name}": row
+        for stage in tagger.stages.all
+        for name, row in stage.forms.padding_rows.items()
     }
     trained = {name for name, each in tagger.named_parameters() if each.requires_grad}
     return {name: row for name, row in known.items() if name in trained}

@@ -14,8 +14,8 @@ import torch
 from torch import Tensor
 
 from fedner.errors import FednerError
-from fedner.models.encoders import masks_from
 from fedner.models.features import Batch, EncodedCorpus, collate
+from fedner.models.layers.dropout import masks_from
 from fedner.models.tagger import Tagger
 from fedner.privacy.dpsgd import Loss, clipped_sample
 from fedner.privacy.keystream import random_int16

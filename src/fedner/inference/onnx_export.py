@@ -10,6 +10,7 @@ Frozen context encoders (Flair, ELMo, transformers) are none either: their featu
 """
 
 import json
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -31,10 +32,11 @@ from fedner.inference.onnx_tagger import (
     VOCABULARY,
 )
 from fedner.models.checkpoint import LoadedTagger
-from fedner.models.crf import CRF
 from fedner.models.embeddings.characters import ALPHABET, MAX_LENGTH
 from fedner.models.embeddings.mapped import filling
 from fedner.models.embeddings.words import HashedWords, WordEmbedding, WordVectors
+from fedner.models.layers.forms import Missing
+from fedner.models.layers.table import decoder_forms, missing_form
 from fedner.models.tagger import Decoder
 from fedner.sealed import file_digest, seal_of
 
@@ -55,7 +57,7 @@ def export_onnx(model: LoadedTagger, folder: Path) -> None:
     graph = emissions_graph(model.tagger, TABLE)
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
         raise FednerError(f"{folder} is already there", "Name another folder: none is overwritten.")
-    card = _describe(model)
+    card = _describe(model, {each.name for each in graph.graph.input})
     try:
         if folder.exists():
             folder.rmdir()
@@ -75,10 +77,8 @@ def export_onnx(model: LoadedTagger, folder: Path) -> None:
         ) from error
 
 
-def _describe(model: LoadedTagger) -> dict[str, Any]:
-    """Return what `tagger.json` says, digests and seal aside."""
-    embeddings = model.tagger.embeddings
-    reads_characters = embeddings.characters is not None or embeddings.shapes is not None
+def _describe(model: LoadedTagger, inputs: set[str]) -> dict[str, Any]:
+    """Return what `tagger.json` says of a tagger and the inputs of its graph; no digests yet."""
     return {
         "kind": KIND,
         "version": VERSION,
@@ -87,10 +87,10 @@ def _describe(model: LoadedTagger) -> dict[str, Any]:
         "labels": list(model.space.labels),
         "scheme": model.space.scheme,
         "tags": list(model.space.tags),
-        "decoder": _decoder(model.tagger.decoder),
+        "decoder": _chain_scores(model.tagger.decoder),
         "words": _word_rules(model.words),
         "characters": {"alphabet": ALPHABET, "max_length": MAX_LENGTH}
-        if reads_characters
+        if "characters" in inputs
         else None,
         "context": None if model.encoder is None else model.encoder.origin.to_json(),
         "model": model.digest,
@@ -98,17 +98,12 @@ def _describe(model: LoadedTagger) -> dict[str, Any]:
     }
 
 
-def _decoder(decoder: Decoder) -> dict[str, Any]:
-    """Return the scores of beginning, ending and stepping; null where the scheme forbids it."""
-    if not isinstance(decoder, CRF):
-        zeros = [0.0] * decoder.num_tags
-        return {"start": zeros, "end": zeros, "transitions": [zeros] * decoder.num_tags}
-    scores: dict[str, Any] = {}
-    for key in ("start", "end", "transitions"):
-        values = getattr(decoder, key).detach().cpu().double().numpy()
-        is_forbidden = getattr(decoder, f"forbidden_{key}").cpu().numpy()
-        scores[key] = np.ma.masked_array(values, is_forbidden).tolist()  # masked becomes None
-    return scores
+def _chain_scores(decoder: Decoder) -> Mapping[str, Any]:
+    """Return the scores of beginning, ending and stepping; None where the scheme forbids it."""
+    form = decoder_forms(decoder).chain_scores
+    if isinstance(form, Missing):
+        raise missing_form("decoder", decoder, form, "ONNX form")
+    return form(decoder)
 
 
 def _word_rules(words: WordEmbedding) -> dict[str, Any]:

@@ -20,7 +20,6 @@ from fedner import __version__
 from fedner.corpus.schemes import canonical
 from fedner.durable import sync_folder, write_text
 from fedner.errors import FednerError
-from fedner.models.crf import CRF
 from fedner.models.device import require_device
 from fedner.models.embeddings.low_rank import Adapter
 from fedner.models.embeddings.opening import AnyEncoder, open_context_encoder
@@ -30,6 +29,8 @@ from fedner.models.embeddings.vectors_file import default_cache
 from fedner.models.embeddings.vectors_store import VERSION as STORE_VERSION
 from fedner.models.embeddings.words import HashedWords, WordEmbedding, WordSource, WordVectors
 from fedner.models.features import TagSpace
+from fedner.models.layers.crf import CRF
+from fedner.models.stages import StageRecipe
 from fedner.models.tagger import Tagger
 from fedner.models.zoo import Recipe, build_tagger
 from fedner.sealed import file_digest, read_sealed, seal_of
@@ -278,6 +279,7 @@ def _recipe_of(card: Mapping[str, Any]) -> Recipe:
     if given.get("adapter") is not None:
         adapter = given["adapter"]
         given["adapter"] = Adapter(**{**adapter, "targets": tuple(adapter["targets"])})
+    given["extra_stages"] = tuple(StageRecipe(**each) for each in given.get("extra_stages", ()))
     # A field that an older release did not have yet stands for what its models did without.
     return Recipe(**given)
 

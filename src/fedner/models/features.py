@@ -11,6 +11,7 @@ features.
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import chain
+from typing import TypeVar
 
 import numpy as np
 import torch
@@ -24,9 +25,9 @@ from fedner.models.embeddings.characters import encode_words
 from fedner.models.embeddings.context import MATRIX, ContextFeatures
 from fedner.models.embeddings.pieces import PieceBatch, Pieces, gather_pieces
 from fedner.models.embeddings.words import PADDING_ROW, WordEmbedding
-from fedner.models.encoders import TokenLayout
 
 Indices = NDArray[np.int64]
+Value = TypeVar("Value")
 
 NO_WORD = ""  # the first distinct word of every corpus: what stands where there is no token
 
@@ -55,6 +56,28 @@ class TagSpace:
     def transitions(self) -> Transitions:
         """What the scheme lets follow what."""
         return allowed_transitions(self.tags, self.scheme)
+
+
+@dataclass(frozen=True, slots=True)
+class TokenLayout:
+    """Where the tokens of a batch of sentences of falling length lie, in three orders.
+
+    Cells are those of the flattened batch: sentence * L + token. Packed, all first tokens come
+    first, then all second ones, and so on.
+
+    Attributes:
+        cells_N: For each packed token its cell.
+        places_BL: For each cell its place among the packed tokens; 0 where there is no token.
+        mirrored_BL: For each cell the cell of the token as far from the sentence's end as this one
+            is from its beginning; where there is no token, the cell itself.
+        sizes_L: How many sentences have a first, second, ... token, on the CPU; None where
+            sentences shall not be packed.
+    """
+
+    cells_N: Tensor
+    places_BL: Tensor
+    mirrored_BL: Tensor
+    sizes_L: Tensor | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,11 +122,48 @@ class Batch:
         Raises:
             FednerError: The corpus was encoded without a tag space.
         """
-        if self.tags_BL is None:
-            raise FednerError(
-                "the batch has no gold tags", "Encode the corpus with the platform's tag space."
-            )
-        return self.tags_BL
+        return _given(
+            self.tags_BL,
+            "the batch has no gold tags",
+            "Encode the corpus with the platform's tag space.",
+        )
+
+    @property
+    def context_features(self) -> Tensor:
+        """The precomputed context features.
+
+        Raises:
+            FednerError: The corpus was encoded without them.
+        """
+        return _given(
+            self.context_BLD,
+            "the tagger reads context features, but the corpus was encoded without them",
+            "Compute the features of the corpus and pass them to encode_corpus().",
+        )
+
+    @property
+    def encoder_pieces(self) -> PieceBatch:
+        """What a trained encoder reads.
+
+        Raises:
+            FednerError: The corpus was encoded without it.
+        """
+        return _given(
+            self.pieces,
+            "the tagger trains its encoder, but the corpus was encoded without pieces",
+            "Pass `pieces` of its PretrainedEncoder to encode_corpus().",
+        )
+
+
+def _given(value: Value | None, missing: str, hint: str) -> Value:
+    """Return what a batch was made with.
+
+    Raises:
+        FednerError: It was made without.
+    """
+    if value is None:
+        raise FednerError(missing, hint)
+    return value
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,8 +17,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from fedner.models.encoders import TokenLayout
-from fedner.models.features import Batch
+from fedner.models.features import Batch, TokenLayout
 from fedner.models.tagger import Tagger
 
 LENGTH_STEP, WORDS_STEP, CHARACTERS_STEP = 4, 256, 8
@@ -34,10 +33,9 @@ class _Emissions(nn.Module):
 
     def __init__(self, tagger: Tagger) -> None:
         super().__init__()
-        self.embeddings = tagger.embeddings
-        self.word_cnn = tagger.word_cnn
-        self.bilstm = tagger.bilstm
-        self.emissions = tagger.emissions
+        for name, module in tagger.named_children():
+            if module is not tagger.decoder:
+                self.add_module(name, module)
         self._tagger = [tagger]  # in a list: its decoder is not to be one of our modules
 
     def forward(
@@ -49,10 +47,13 @@ class _Emissions(nn.Module):
         *context: Tensor,
     ) -> Tensor:
         layout = TokenLayout(word_BL, word_BL, mirrored_BL, None)
+        cell_L = torch.arange(word_BL.shape[1], device=word_BL.device)
+        # The first token of a sentence is mirrored to its last one.
+        lengths_B = mirrored_BL[:, 0] % word_BL.shape[1] + 1
         batch = Batch(
             sentences=_NO_SENTENCES,
-            lengths_B=word_BL,
-            mask_BL=word_BL,
+            lengths_B=lengths_B,
+            mask_BL=cell_L < lengths_B.unsqueeze(1),
             word_BL=word_BL,
             rows_U=word_BL,
             vectors_UD=vectors_UD,

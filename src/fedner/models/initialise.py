@@ -13,20 +13,22 @@ import math
 import torch
 from torch import Tensor, nn
 
+from fedner.errors import FednerError
 from fedner.models.embeddings.low_rank import LowRank
 from fedner.models.tagger import Tagger
 from fedner.seeds import seeded
 
-# Parameters that begin as their module made them: those of the word table and of a trained encoder
-# are those of their public source; a mix of layers begins as their mean.
-_LEFT_ALONE = ("embeddings.words.", "embeddings.context.model.", "embeddings.mix.", "decoder.")
+# Parameters that begin as their module made them, beside those of layers that keep their first
+# values: a word table and a trained encoder begin as their public source, the CRF at zero.
+_LEFT_ALONE = ("embeddings.words.", "embeddings.context.model.", "decoder.")
 
 
 @torch.no_grad()
 def initialise(tagger: Tagger, seed: int) -> None:
     """Set the first values of a tagger in place."""
+    kept = [f"{each.name}." for each in tagger.stages.all if each.forms.keeps_first_values]
     for prefix, module in tagger.named_modules():
-        if f"{prefix}.".startswith(_LEFT_ALONE):
+        if f"{prefix}.".startswith((*_LEFT_ALONE, *kept)):
             continue
         if isinstance(module, LowRank):
             _draw(module.down, module.bound, seed, f"{prefix}.down")
@@ -48,7 +50,14 @@ def _bound(module: nn.Module) -> float:
         return math.sqrt(3.0 / module.embedding_dim)
     if isinstance(module, nn.Linear | nn.Conv1d):
         return 1.0 / math.sqrt(module.weight[0].numel())
-    raise TypeError(f"no rule for the first values of a {type(module).__name__}")
+    bound = getattr(module, "bound", None)
+    if not isinstance(bound, float):
+        raise FednerError(
+            f"there is no rule for the first values of a {type(module).__name__}",
+            "Say in its attribute `bound` how large they are at most, let its LayerForms have "
+            "keeps_first_values, or compose it from layers of torch.",
+        )
+    return bound
 
 
 def _draw(parameter: Tensor, bound: float, seed: int, name: str) -> None:

@@ -73,7 +73,7 @@ def partition(names: Iterable[str], shared: str | Sequence[str]) -> Partition:
             nothing: all of them are named.
     """
     every = sorted(names)
-    prefixes = _preset(shared) if isinstance(shared, str) else tuple(shared)
+    prefixes = _preset(shared, every) if isinstance(shared, str) else tuple(shared)
     unmatched = [p for p in prefixes if not any(lies_under(name, p) for name in every)]
     is_lost = len(unmatched) == len(prefixes) if isinstance(shared, str) else bool(unmatched)
     if unmatched and is_lost:
@@ -90,10 +90,14 @@ def partition(names: Iterable[str], shared: str | Sequence[str]) -> Partition:
     )
 
 
-def _preset(name: str) -> tuple[str, ...]:
+def _preset(name: str, parameters: Iterable[str]) -> tuple[str, ...]:
     if name not in PRESETS:
         raise FednerError(
             f"no partition preset {name!r}",
             f"Choose one of {', '.join(PRESETS)}, or list the modules to share.",
         )
-    return PRESETS[name]
+    if "bilstm" not in PRESETS[name]:
+        return PRESETS[name]
+    # Stages of one's own stand among the encoders: shared where all of these are.
+    modules = {parameter.partition(".")[0] for parameter in parameters}
+    return (*PRESETS[name], *sorted(modules - set(PRESETS["everything"])))

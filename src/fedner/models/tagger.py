@@ -1,30 +1,33 @@
-"""One tagger for every recipe: embeddings -> encoder -> emissions -> decoder.
+"""One tagger for every recipe: embeddings -> encoders -> emissions -> decoder.
 
-The dotted module names (`embeddings.words`, `embeddings.characters`, `embeddings.context`,
+The dotted names of the stages (`embeddings.words`, `embeddings.characters`, `embeddings.context`,
 `embeddings.mix`, `word_cnn`, `bilstm`, `emissions`, `decoder`) are stable: partitions and
 checkpoints go by them.
 
-Shapes: B sentences, L tokens, U distinct words, K tags, D features.
+Shapes: B sentences, L tokens, K tags, D features.
 """
 
-from dataclasses import dataclass
+from collections.abc import Sequence
 
 import torch
 from torch import Tensor, nn
-from torch.nn import functional
 
 from fedner.errors import FednerError
-from fedner.models.crf import CRF
-from fedner.models.embeddings.characters import CharacterCNN
-from fedner.models.embeddings.scalar_mix import ScalarMix
-from fedner.models.embeddings.shapes import WordShapes
 from fedner.models.embeddings.trained_encoder import TrainedEncoder
 from fedner.models.embeddings.words import WordEmbedding
-from fedner.models.encoders import BiLSTM, Dropout, WordCNN
 from fedner.models.features import Batch
-from fedner.models.softmax import SoftmaxDecoder
+from fedner.models.layers.character_cnn import CharacterCNN
+from fedner.models.layers.context import PrecomputedContext
+from fedner.models.layers.crf import CRF
+from fedner.models.layers.dropout import Dropout
+from fedner.models.layers.scalar_mix import ScalarMix
+from fedner.models.layers.softmax import SoftmaxDecoder
+from fedner.models.layers.table import build_layer
+from fedner.models.layers.word_shapes import WordShapes
+from fedner.models.stages import FIRST, Stage, StageRecipe, Stages, walk
 
 Decoder = CRF | SoftmaxDecoder
+_OWN_NAMES = ("embeddings", "dropout", "emissions", "decoder")
 
 
 class Embeddings(nn.Module):
@@ -36,8 +39,8 @@ class Embeddings(nn.Module):
     Attributes:
         words: The word table, frozen or trained.
         characters: The character CNN, or None.
-        context: A module over the context features, or an encoder that is trained in their place;
-            None where features are taken as they are.
+        context: What gives the context of each token: the features as they were computed, or an
+            encoder that is trained in their place; None without context, and where they are mixed.
         shapes: The fixed features of a word's shape, or None.
         mix: What is made of context features that are layers side by side; None for a single one.
         context_dimension: Features of the context of each token, as they come; 0 for none.
@@ -51,7 +54,7 @@ class Embeddings(nn.Module):
         characters: CharacterCNN | None,
         context_dimension: int,
         dropout: float,
-        context: nn.Module | None = None,
+        encoder: TrainedEncoder | None = None,
         shapes: WordShapes | None = None,
         *,
         reads_words: bool = True,
@@ -60,7 +63,9 @@ class Embeddings(nn.Module):
         super().__init__()
         self.words = words
         self.characters = characters
-        self.context = context
+        self.context: nn.Module | None = encoder
+        if encoder is None and mix is None and context_dimension:
+            self.context = PrecomputedContext()
         self.shapes = shapes
         self.mix = mix
         self.context_dimension = context_dimension
@@ -72,109 +77,80 @@ class Embeddings(nn.Module):
         num_context = context_dimension if mix is None else mix.size_of(context_dimension)
         self.dimension_out = num_words + num_filters + num_shapes + num_context
 
-    def forward(self, batch: Batch) -> list[Tensor]:
-        """Return words, characters, shapes and context of every token, zero where there is none."""
-        distinct = []
-        if self.reads_words:
-            vectors_UD = batch.vectors_UD if not self.words.trainable else None
-            distinct.append(self.words(batch.rows_U) if vectors_UD is None else vectors_UD)
-        if self.characters is not None:
-            distinct.append(self.characters(batch.characters_UC))
-        if self.shapes is not None:
-            distinct.append(self.shapes(batch.characters_UC))
-        # Distinct word 0 is no word: its vectors are zero, which makes a mask superfluous.
-        parts = [functional.embedding(batch.word_BL, vectors) for vectors in distinct]
-        if self.context_dimension:
-            parts.append(self._context(batch))
-        return [self.dropout(part) for part in parts]
+    @property
+    def sources(self) -> tuple[Stage, ...]:
+        """What every token is made of, in order."""
+        layers = {
+            "words": self.words if self.reads_words else None,
+            "characters": self.characters,
+            "shapes": self.shapes,
+            "mix": self.mix,
+            "context": self.context,
+        }
+        return tuple(
+            Stage(f"embeddings.{name}", each) for name, each in layers.items() if each is not None
+        )
 
     @property
     def encoder(self) -> TrainedEncoder | None:
         """The encoder that is trained with the tagger, if there is one."""
         return self.context if isinstance(self.context, TrainedEncoder) else None
 
-    def _context(self, batch: Batch) -> Tensor:
-        if self.encoder is not None:
-            return self._encoded(self.encoder, batch)
-        context_BLD = self.context_features(batch)
-        over = self.context if self.mix is None else self.mix
-        if over is None:
-            return context_BLD
-        mixed_BLD: Tensor = over(context_BLD)
-        return mixed_BLD
-
-    def context_features(self, batch: Batch) -> Tensor:
-        """Return the precomputed context features of a batch, as they come.
-
-        Raises:
-            FednerError: The corpus was encoded without them.
-        """
-        if batch.context_BLD is None:
-            raise FednerError(
-                "the tagger reads context features, but the corpus was encoded without them",
-                "Compute the features of the corpus and pass them to encode_corpus().",
-            )
-        return batch.context_BLD
-
-    def _encoded(self, encoder: TrainedEncoder, batch: Batch) -> Tensor:
-        if batch.pieces is None:
-            raise FednerError(
-                "the tagger trains its encoder, but the corpus was encoded without pieces",
-                "Pass `pieces` of its PretrainedEncoder to encode_corpus().",
-            )
-        encoded_BLD: Tensor = encoder(batch.pieces)
-        return encoded_BLD
-
-
-@dataclass(frozen=True, slots=True)
-class TaggerShape:
-    """The sizes that a tagger is built with, beyond its embeddings.
-
-    Attributes:
-        widths: The widths of the word CNN; empty for none.
-        filters: Its filters for each width.
-        lstm_layers: Stacked BiLSTM layers; 0 for none.
-        hidden: Units of each direction.
-        dropout: After embeddings, word CNN and BiLSTM.
-    """
-
-    widths: tuple[int, ...] = ()
-    filters: int = 200
-    lstm_layers: int = 1
-    hidden: int = 200
-    dropout: float = 0.2
-
 
 class Tagger(nn.Module):
-    """A sequence tagger composed from parts; see the file's head for the names of the parts."""
+    """A sequence tagger composed from stages; see the file's head for their names."""
 
-    def __init__(self, embeddings: Embeddings, shape: TaggerShape, decoder: Decoder) -> None:
+    def __init__(
+        self,
+        embeddings: Embeddings,
+        encoders: Sequence[StageRecipe],
+        decoder: Decoder,
+        dropout: float = 0.2,
+    ) -> None:
+        """Build the encoders one after the other, each for what the one before gives.
+
+        Args:
+            embeddings: What every token is made of.
+            encoders: The stages between embeddings and emissions.
+            decoder: What reads the emissions.
+            dropout: After every encoder.
+        """
         super().__init__()
         self.embeddings = embeddings
         dimension = embeddings.dimension_out
-        self.word_cnn: WordCNN | None = None
-        if shape.widths:
-            self.word_cnn = WordCNN(dimension, shape.filters, shape.widths)
-            dimension = self.word_cnn.dimension_out
-        self.bilstm: BiLSTM | None = None
-        if shape.lstm_layers:
-            self.bilstm = BiLSTM(dimension, shape.hidden, shape.lstm_layers, shape.dropout)
-            dimension = self.bilstm.dimension_out
-        self.dropout = Dropout(shape.dropout)
+        self._encoder_names = _in_order(encoders)
+        recipes = {each.name: each for each in encoders}
+        for name in self._encoder_names:
+            layer = build_layer(recipes[name].layer, dimension, recipes[name].settings)
+            self.add_module(name, layer)
+            dimension = _dimension_out(name, layer)
+        self.dropout = Dropout(dropout)
         self.emissions = nn.Linear(dimension, decoder.num_tags)
         self.decoder = decoder
 
+    @property
+    def stages(self) -> Stages:
+        """All that stands before the decoder, in order."""
+        names = (*self._encoder_names, "emissions")
+        encoders = tuple(Stage(name, self.get_submodule(name)) for name in names)
+        return Stages(self.embeddings.sources, encoders)
+
     def forward(self, batch: Batch) -> Tensor:
         """Return the emissions of every token (B, L, K); what lies past a sentence is not read."""
-        parts = self.embeddings(batch)
-        if self.word_cnn is not None:
-            x_BLD = self.dropout(self.word_cnn(parts))
-        else:
-            x_BLD = parts[0] if len(parts) == 1 else torch.cat(parts, dim=-1)
-        if self.bilstm is not None:
-            x_BLD = self.dropout(self.bilstm(x_BLD, batch.layout))
-        emissions_BLK: Tensor = self.emissions(x_BLD)
-        return emissions_BLK
+
+        def run(stage: Stage, parts: Sequence[Tensor]) -> Tensor:
+            return stage.forms.forward(stage.layer, parts, batch)
+
+        def settle(_stage: Stage, x_BLD: Tensor, following: Stage | None) -> Tensor:
+            if following is None:
+                dropped: Tensor = self.embeddings.dropout(x_BLD)
+                return dropped
+            x_BLD = self.dropout(x_BLD)
+            if following.window == 1:
+                return x_BLD
+            return x_BLD.masked_fill(~batch.mask_BL.unsqueeze(2), 0.0)
+
+        return walk(self.stages, run, settle)
 
     def losses(self, batch: Batch) -> Tensor:
         """Return the negative log-likelihood of each sentence (B,)."""
@@ -189,3 +165,32 @@ class Tagger(nn.Module):
         """Return the best tag of every token (B, L)."""
         tags_BL, _ = self.decoder.viterbi(self(batch), batch.lengths_B)
         return tags_BL
+
+
+def _in_order(encoders: Sequence[StageRecipe]) -> tuple[str, ...]:
+    """Return the names of the stages in the order of the computation."""
+    names: list[str] = []
+    for recipe in encoders:
+        if recipe.name in (*names, *_OWN_NAMES) or "." in recipe.name:
+            raise FednerError(
+                f"a tagger has no place for another stage {recipe.name!r}",
+                f"Give it a name of its own without a dot; {', '.join(_OWN_NAMES)} are taken.",
+            )
+        if recipe.after not in ("", FIRST, *names):
+            raise FednerError(
+                f"the stage {recipe.name!r} is to follow {recipe.after!r}, which is not there",
+                f"Let it follow one of {', '.join((FIRST, *names))}.",
+            )
+        place = {"": len(names), FIRST: 0}.get(recipe.after)
+        names.insert(names.index(recipe.after) + 1 if place is None else place, recipe.name)
+    return tuple(names)
+
+
+def _dimension_out(name: str, layer: nn.Module) -> int:
+    dimension = getattr(layer, "dimension_out", None)
+    if not isinstance(dimension, int):
+        raise FednerError(
+            f"the layer {name} ({type(layer).__name__}) does not say how many features it gives",
+            "Set its attribute `dimension_out` to a whole number.",
+        )
+    return dimension

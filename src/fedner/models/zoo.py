@@ -10,17 +10,18 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 from fedner.errors import FednerError
-from fedner.models.crf import CRF
-from fedner.models.embeddings.characters import CharacterCNN
 from fedner.models.embeddings.low_rank import Adapter
-from fedner.models.embeddings.scalar_mix import ScalarMix
-from fedner.models.embeddings.shapes import WordShapes
 from fedner.models.embeddings.trained_encoder import PretrainedEncoder, TrainedEncoder
 from fedner.models.embeddings.words import WordEmbedding
 from fedner.models.features import TagSpace
 from fedner.models.initialise import initialise
-from fedner.models.softmax import SoftmaxDecoder
-from fedner.models.tagger import Embeddings, Tagger, TaggerShape
+from fedner.models.layers.character_cnn import CharacterCNN
+from fedner.models.layers.crf import CRF
+from fedner.models.layers.scalar_mix import ScalarMix
+from fedner.models.layers.softmax import SoftmaxDecoder
+from fedner.models.layers.word_shapes import WordShapes
+from fedner.models.stages import StageRecipe
+from fedner.models.tagger import Embeddings, Tagger
 
 DecoderKind = Literal["crf", "softmax"]
 
@@ -49,6 +50,7 @@ class Recipe:
         filters: Filters of the word CNN for each width.
         hidden: Units of each direction of the BiLSTM.
         dropout: After embeddings, word CNN and BiLSTM.
+        extra_stages: Further encoders, each in its place: layers of one's own.
     """
 
     name: str
@@ -69,6 +71,23 @@ class Recipe:
     filters: int = 200
     hidden: int = 200
     dropout: float = 0.2
+    extra_stages: tuple[StageRecipe, ...] = ()
+
+    @property
+    def encoders(self) -> tuple[StageRecipe, ...]:
+        """The stages between embeddings and emissions."""
+        stages = []
+        if self.widths:
+            settings = {"filters": self.filters, "widths": self.widths}
+            stages.append(StageRecipe("word_cnn", "word CNN", settings))
+        if self.lstm_layers:
+            settings = {
+                "hidden": self.hidden,
+                "layers": self.lstm_layers,
+                "dropout": self.dropout,
+            }
+            stages.append(StageRecipe("bilstm", "BiLSTM", settings))
+        return (*stages, *self.extra_stages)
 
     @property
     def composition(self) -> str:
@@ -89,6 +108,7 @@ class Recipe:
             parts.append(
                 "BiLSTM" if self.lstm_layers == 1 else f"{self.lstm_layers} stacked BiLSTMs"
             )
+        parts += [stage.layer for stage in self.extra_stages]
         parts.append("CRF" if self.decoder == "crf" else "softmax")
         return " -> ".join(parts)
 
@@ -254,10 +274,7 @@ def build_tagger(
     decoder: CRF | SoftmaxDecoder = SoftmaxDecoder(num_tags)
     if recipe.decoder == "crf":
         decoder = CRF(num_tags, space.transitions if constrained else None)
-    shape = TaggerShape(
-        recipe.widths, recipe.filters, recipe.lstm_layers, recipe.hidden, recipe.dropout
-    )
-    tagger = Tagger(embeddings, shape, decoder)
+    tagger = Tagger(embeddings, recipe.encoders, decoder, recipe.dropout)
     initialise(tagger, seed)
     return tagger
 

@@ -9,14 +9,15 @@ where |g_u| is taken over *all* trained parameters together, shared and private:
 One forward and one backward pass give the gradient at the output of every layer. From it and the
 layer's inputs follow the norms |g_u|, by products of tokens (Goodfellow 2015; Rochette et al. 2019)
 or by small per-unit gradients, whichever is cheaper; then one weighted product for each layer gives
-the sum. No unit's gradient of a large layer is ever stored and nothing is run twice. The layers
-stand in `per_layer`. What differs from the literature: the LSTM's recurrence is taken out of the
-fused layer (SCIENCE: point 7), the character CNN is measured over the distinct words of each unit,
-and the CRF has per-sentence gradients from its own forward-backward.
+the sum. No unit's gradient of a large layer is ever stored and nothing is run twice. Each layer has
+its per-unit gradient beside its forward pass (`models.layers`). What differs from the literature:
+the LSTM's recurrence is taken out of the fused layer (SCIENCE: point 7), the character CNN is
+measured over the distinct words of each unit, and the CRF has per-sentence gradients from its own
+forward-backward.
 
 The weights may come from an attacker. Four things hold whatever finite weights there are:
   1. A token's values and gradients follow from its own sentence alone, to the last bit: padding is
-     zero, and products are added up in one order (`per_layer.products`).
+     zero, and products are added up in one order (`models.per_unit.products`).
   2. A unit whose values are not finite contributes exactly nothing and changes no other unit.
   3. From the tokens on everything is float64: norms, factors, sums.
   4. What rounding can do there is about 1e-16 of a unit's *mass*, the sum of the norms of all terms
@@ -34,24 +35,20 @@ from typing import Literal
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from torch import Tensor
-from torch.nn import functional
+from torch import Tensor, nn
 
 from fedner.errors import FednerError
 from fedner.models.features import Batch, EncodedCorpus, collate
+from fedner.models.layers.forms import Missing, SentenceGradients
+from fedner.models.layers.table import decoder_forms, missing_form
 from fedner.models.partition import lies_under
-from fedner.models.tagger import Embeddings, Tagger
+from fedner.models.per_unit.products import one_thread
+from fedner.models.per_unit.sentences import measure_sentences
+from fedner.models.per_unit.tap import Factors, Measured, Tap, Totals
+from fedner.models.per_unit.units import Sizes, Units, units_of
+from fedner.models.stages import Stage, walk
+from fedner.models.tagger import Tagger
 from fedner.privacy.noise import Clipped
-from fedner.privacy.per_layer.characters import tap_characters
-from fedner.privacy.per_layer.convolution import tap_word_cnn
-from fedner.privacy.per_layer.crf import decoder_gradients, measure_sentences
-from fedner.privacy.per_layer.embedding import tap_word_table
-from fedner.privacy.per_layer.linear import tap_linear
-from fedner.privacy.per_layer.lstm import tap_bilstm
-from fedner.privacy.per_layer.mix import tap_mix
-from fedner.privacy.per_layer.products import one_thread
-from fedner.privacy.per_layer.tap import Factors, Measured, Tap, Totals
-from fedner.privacy.per_layer.units import Sizes, Units, units_of
 from fedner.privacy.sampling import PoissonSample
 
 _log = logging.getLogger(__name__)  # the platform's own: it never leaves
@@ -64,17 +61,7 @@ CPU_CELLS = 2_048
 DEVICE_CELLS = 65_536
 # How much larger than the bound the mass of a clipped gradient may be.
 MASS = 1_000.0
-
-_PRETRAINED = "embeddings.context"
-_KNOWN = (
-    "embeddings.words",
-    "embeddings.characters",
-    "embeddings.mix",
-    "word_cnn",
-    "bilstm",
-    "emissions",
-    "decoder",
-)
+_PURPOSE = "per-unit gradient"
 
 
 def clipped_sum(
@@ -231,24 +218,43 @@ def _zero_totals(tagger: Tagger, max_grad_norm: float) -> Totals:
     trained = {name: each for name, each in tagger.named_parameters() if each.requires_grad}
     if not trained:
         raise FednerError("The tagger trains nothing.", "Thaw the modules that are to be trained.")
-    pretrained = [name for name in trained if lies_under(name, _PRETRAINED)]
-    if pretrained:
-        raise FednerError(
-            f"A pretrained encoder is trained under differential privacy: {pretrained[0]} and "
-            f"{len(pretrained) - 1} more parameters; expected frozen ones.",
-            "Freeze it (requires_grad_(False)) and use its features as they are: the noise would "
-            "destroy its weights long before they learn anything.",
-        )
-    unknown = [name for name in trained if not any(lies_under(name, each) for each in _KNOWN)]
-    if unknown:
-        raise FednerError(
-            f"There is no per-unit gradient for {', '.join(unknown)}.",
-            "Freeze it, or add its kind of layer to fedner.privacy.per_layer.",
-        )
+    _check_forms(tagger, set(trained))
     return {
         name: torch.zeros_like(each, dtype=torch.float64, requires_grad=False)
         for name, each in trained.items()
     }
+
+
+def _check_forms(tagger: Tagger, trained: set[str]) -> None:
+    """Refuse what is trained without a per-unit gradient, and what such gradients cannot pass."""
+    stages = tagger.stages
+    for stage in stages.all:
+        form = stage.forms.per_unit
+        owned = sorted(name for name in trained if lies_under(name, stage.name))
+        trained -= set(owned)
+        # A frozen source needs no form of its own: nothing goes back through it.
+        if isinstance(form, Missing) and (owned or stage in stages.encoders):
+            purpose = f"{_PURPOSE}, but trains {len(owned)} parameters" if owned else _PURPOSE
+            raise missing_form(stage.name, stage.layer, form, purpose)
+    _decoder_gradients(tagger.decoder)
+    unknown = sorted(name for name in trained if not lies_under(name, "decoder"))
+    if unknown:
+        raise FednerError(
+            f"There is no per-unit gradient for {', '.join(unknown)}: no stage of the tagger.",
+            "Freeze it, or make its layer a stage of the tagger.",
+        )
+
+
+def _decoder_gradients(decoder: nn.Module) -> SentenceGradients:
+    """Return what gives the gradients of each sentence's own loss.
+
+    Raises:
+        FednerError: The decoder has no such form.
+    """
+    form = decoder_forms(decoder).sentence_gradients
+    if isinstance(form, Missing):
+        raise missing_form("decoder", decoder, form, _PURPOSE)
+    return form
 
 
 def _measured_units(
@@ -282,7 +288,7 @@ def _measured(
     tagger: Tagger, batch: Batch, units_B: Sequence[int] | NDArray[np.int64], loss: Loss
 ) -> list[Measured]:
     """Run a batch forward and back, and measure every trained layer."""
-    gap = 0 if tagger.word_cnn is None else max(tagger.word_cnn.widths) - 1
+    gap = max(stage.window for stage in tagger.stages.encoders) - 1
     units = units_of(batch, units_B, gap)
     with one_thread(batch.mask_BL.device):
         with torch.enable_grad():
@@ -306,63 +312,28 @@ def _add_clipped(measured: Sequence[Measured], max_grad_norm: float, totals: Tot
 
 def _forward(tagger: Tagger, batch: Batch) -> tuple[Tensor, list[Tap]]:
     """Run the tagger with its weights held fixed; return the emissions and every trained layer."""
-    parts, taps = _embed(tagger.embeddings, batch)
-    found: list[Tap | None] = []
-    if tagger.word_cnn is not None:
-        x_BLD, tap = tap_word_cnn(tagger.word_cnn, "word_cnn", parts)
-        found.append(tap)
-        # Behind a sentence's end lies what its last words reach: nothing may depend on it.
-        x_BLD = tagger.dropout(x_BLD).masked_fill(~batch.mask_BL.unsqueeze(2), 0.0)
-    else:
-        x_BLD = parts[0] if len(parts) == 1 else torch.cat(parts, dim=-1)
-    if tagger.bilstm is not None:
-        x_BLD, lstm_taps = tap_bilstm(tagger.bilstm, "bilstm", x_BLD, batch.layout)
-        found += lstm_taps
-        x_BLD = tagger.dropout(x_BLD)
-    emissions_BLK, tap = tap_linear(tagger.emissions, "emissions", x_BLD)
-    found.append(tap)
-    return emissions_BLK, taps + [each for each in found if each is not None]
-
-
-def _embed(embeddings: Embeddings, batch: Batch) -> tuple[list[Tensor], list[Tap]]:
-    """Return what every token is made of, part by part, and the taps of what is trained."""
     taps: list[Tap] = []
-    words = embeddings.words
-    parts = []
-    if embeddings.reads_words:
-        with torch.no_grad():
-            known_UD = None if words.trainable else batch.vectors_UD
-            vectors_UD = words(batch.rows_U) if known_UD is None else known_UD
-            if words.trainable:
-                # Distinct word 0 is no word: padding is zero, whatever the table says.
-                vectors_UD = vectors_UD.clone()
-                vectors_UD[0] = 0.0
-        parts.append(functional.embedding(batch.word_BL, vectors_UD))
-    if embeddings.reads_words and words.trainable and words.weight.requires_grad:
-        rows_BL = batch.rows_U[batch.word_BL]
-        taps.append(tap_word_table("embeddings.words.weight", rows_BL, parts[0]))
-    if embeddings.characters is not None:
-        features_BLF, tap = tap_characters(
-            embeddings.characters, "embeddings.characters", batch.characters_UC, batch.word_BL
-        )
-        parts.append(features_BLF)
-        taps += [] if tap is None else [tap]
-    if embeddings.shapes is not None:
-        shapes_UF = embeddings.shapes(batch.characters_UC)
-        parts.append(functional.embedding(batch.word_BL, shapes_UF))
-    if embeddings.mix is not None:
-        features_BLX = embeddings.context_features(batch)
-        mixed_BLD, tap = tap_mix(embeddings.mix, "embeddings.mix", features_BLX)
-        parts.append(mixed_BLD)
-        taps += [] if tap is None else [tap]
-    elif embeddings.context_dimension:
-        with torch.no_grad():
-            context_BLD = embeddings._context(batch)
-            if embeddings.context is not None:
-                # Norms go by the cells of a sentence: nothing may stand behind its end.
-                context_BLD = context_BLD * batch.mask_BL.unsqueeze(-1)
-        parts.append(context_BLD)
-    return [embeddings.dropout(part) for part in parts], taps
+    padding_BL1 = ~batch.mask_BL.unsqueeze(2)
+
+    def run(stage: Stage, parts: Sequence[Tensor]) -> Tensor:
+        if isinstance(stage.forms.per_unit, Missing):
+            with torch.no_grad():
+                frozen_BLD = stage.forms.forward(stage.layer, parts, batch)
+            return frozen_BLD.masked_fill(padding_BL1, 0.0)
+        output_BLD, found = stage.forms.per_unit(stage.layer, stage.name, parts, batch)
+        taps.extend(found)
+        return output_BLD
+
+    def settle(_stage: Stage, x_BLD: Tensor, following: Stage | None) -> Tensor:
+        if following is None:
+            embedded_BLD: Tensor = tagger.embeddings.dropout(x_BLD)
+            return embedded_BLD
+        encoded_BLD: Tensor = tagger.dropout(x_BLD)
+        # Norms go by the cells of a sentence: nothing may stand behind its end.
+        return encoded_BLD.masked_fill(padding_BL1, 0.0)
+
+    emissions_BLK = walk(tagger.stages, run, settle)
+    return emissions_BLK, taps
 
 
 def _measure(
@@ -377,7 +348,7 @@ def _measure(
     # Forward-backward looks at a whole batch: what is not finite must not come near it.
     lost_B = ~(emissions_BLK.isfinite() | ~batch.mask_BL.unsqueeze(2)).flatten(1).all(1)
     emissions_in_BLK = emissions_BLK.detach().masked_fill(lost_B[:, None, None], 0.0)
-    into_BLK, parameters = decoder_gradients(
+    into_BLK, parameters = _decoder_gradients(tagger.decoder)(
         tagger.decoder, emissions_in_BLK, batch.gold_tags, batch.lengths_B
     )
     if loss == "mean":

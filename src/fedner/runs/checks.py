@@ -221,11 +221,14 @@ def _partition_problems(settings: Settings) -> Iterator[SettingProblem]:
             expected = f"one of {', '.join(known)}, or a list of modules"
             yield SettingProblem("partition.shared", repr(shared), expected, nearest(shared, known))
         return
+    wanted = settings.model.recipe.lower()
+    recipes = [each for name, each in RECIPES.items() if name.lower() == wanted]
+    modules = (*MODULES, *(stage.name for each in recipes for stage in each.extra_stages))
     for number, prefix in enumerate(shared):
-        if prefix.partition(".")[0] not in MODULES:
+        if prefix.partition(".")[0] not in modules:
             yield SettingProblem(
                 f"partition.shared[{number}]", repr(prefix), "a module of the tagger",
-                nearest(prefix, MODULES),
+                nearest(prefix, modules),
             )  # fmt: skip
 
 

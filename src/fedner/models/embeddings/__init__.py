@@ -8,7 +8,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from fedner.models.embeddings.characters import CharacterCNN, encode_words
+    from fedner.models.embeddings.characters import encode_words
     from fedner.models.embeddings.context import ContextEncoder, ContextFeatures, cached_features
     from fedner.models.embeddings.flair import FlairEncoder
     from fedner.models.embeddings.origin import EmbeddingOrigin
@@ -16,7 +16,6 @@ if TYPE_CHECKING:
     from fedner.models.embeddings.words import HashedWords, WordEmbedding, WordSource, WordVectors
 
 __all__ = [
-    "CharacterCNN",
     "ContextEncoder",
     "ContextFeatures",
     "EmbeddingOrigin",
@@ -32,7 +31,7 @@ __all__ = [
 ]
 
 _HOMES = {
-    "characters": ("CharacterCNN", "encode_words"),
+    "characters": ("encode_words",),
     "context": ("ContextEncoder", "ContextFeatures", "cached_features"),
     "flair": ("FlairEncoder",),
     "origin": ("EmbeddingOrigin",),

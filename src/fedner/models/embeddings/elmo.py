@@ -1,8 +1,8 @@
 """Words in context by ELMo (Peters et al. 2018): frozen, from the files that its makers publish.
 
 The layers of a word (its vector below the LSTMs twice, then each LSTM layer with both directions
-side by side) are the features; `scalar_mix.ScalarMix` weighs them in the tagger, is trained with it
-and shared like the rest of the embeddings.
+side by side) are the features; `layers.scalar_mix.ScalarMix` weighs them in the tagger, is trained
+with it and shared like the rest of the embeddings.
 
 Every sentence begins with a state of zeros. AllenNLP and bilm-tf carry the state from one batch to
 the next, so that features depend on what happened to be read before; and the reference outputs that

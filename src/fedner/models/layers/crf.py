@@ -14,8 +14,10 @@ neither serves (`crf_scan`). On the CPU results are deterministic.
 Shapes: B sentences, L tokens, K tags.
 """
 
+from collections.abc import Mapping
 from typing import Any, NamedTuple
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 from torch.autograd.function import FunctionCtx, once_differentiable
@@ -24,6 +26,7 @@ from fedner.corpus.schemes import Transitions
 from fedner.errors import FednerError
 from fedner.models import crf_kernels
 from fedner.models.crf_chain import Chain, Posterior, path_score, token_mask
+from fedner.models.layers.forms import DecoderForms
 
 
 class ParameterCounts(NamedTuple):
@@ -387,3 +390,27 @@ def _forbidden_path(chain: Chain, tags_BL: Tensor, gold_B: Tensor) -> FednerErro
         f"CRF: the gold path of sentence {row} of the batch {where}, which the tag scheme forbids",
         "Encode the annotation in the scheme of the model, or train without constraints.",
     )
+
+
+def _sentence_gradients(
+    crf: CRF, emissions_BLK: Tensor, tags_BL: Tensor, lengths_B: Tensor
+) -> tuple[Tensor, dict[str, Tensor]]:
+    """Return the gradients of the negative log-likelihood: see `DecoderForms`."""
+    result = crf.sentence_gradients(emissions_BLK.detach(), tags_BL, lengths_B)
+    start_BK, end_BK, transitions_BKK = result.parameters
+    every = {"start": start_BK, "end": end_BK, "transitions": transitions_BKK}
+    trained = {name for name, each in crf.named_parameters() if each.requires_grad}
+    return -result.emissions_BLK, {name: -every[name] for name in every if name in trained}
+
+
+def _chain_scores(crf: CRF) -> Mapping[str, Any]:
+    """Return the scores of beginning, ending and stepping; None where the scheme forbids it."""
+    scores: dict[str, Any] = {}
+    for key in ("start", "end", "transitions"):
+        values = crf.get_parameter(key).detach().cpu().double().numpy()
+        is_forbidden = crf.get_buffer(f"forbidden_{key}").cpu().numpy()
+        scores[key] = np.ma.masked_array(values, is_forbidden).tolist()  # masked becomes None
+    return scores
+
+
+FORMS = DecoderForms("CRF", _sentence_gradients, _chain_scores)

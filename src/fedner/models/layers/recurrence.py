@@ -27,8 +27,8 @@ from torch import Tensor
 from torch.autograd.function import once_differentiable
 from torch.nn import functional
 
-from fedner.models.encoders import TokenLayout
-from fedner.privacy.per_layer.products import (
+from fedner.models.features import TokenLayout
+from fedner.models.per_unit.products import (
     add_paired_product_,
     add_product_,
     by_output,

@@ -10,7 +10,7 @@ smaller products are filled up with zeros to these numbers.
 Shapes: N rows, E directions, K inputs, M outputs.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
@@ -26,6 +26,8 @@ _COLUMNS = 16
 # Seen with cuBLAS on Hopper: batched products of at least 17 rows each keep one order, and plain
 # ones do not; so rows are multiplied as a batch of two halves.
 _DEVICE_ROWS = 64
+# A multiple of all that torch works on at once, with any instruction set.
+_LANES = 64
 
 
 def least_rows(device: torch.device) -> int:
@@ -57,6 +59,20 @@ def product(x_NK: Tensor, weight_KM: Tensor, bias_M: Tensor | None = None) -> Te
     """Return x times a fixed weight plus a bias, differentiable once, in x alone."""
     result: Tensor = _Product.apply(x_NK, weight_KM, bias_M)  # type: ignore[no-untyped-call]
     return result
+
+
+def elementwise(function: Callable[[Tensor], Tensor], values: Tensor) -> Tensor:
+    """Return a function of every value, the same to the last bit wherever the value stands.
+
+    For functions that are rounded, such as sigmoid, tanh and exp: on a CPU torch computes the last
+    few values of a tensor in another way than the others.
+
+    Args:
+        function: Takes values of one axis, each by itself.
+        values: The values, of any shape.
+    """
+    flat = functional.pad(values.reshape(-1), (0, -values.numel() % _LANES))
+    return function(flat)[: values.numel()].view(values.shape)
 
 
 def batch_product(x_BLK: Tensor, weight_KM: Tensor, bias_M: Tensor | None = None) -> Tensor:

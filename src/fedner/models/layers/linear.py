@@ -1,14 +1,18 @@
-"""Per-unit gradients of a linear layer: sum_t g_t x_t^T and sum_t g_t.
+"""A linear layer, token by token; the gradients of a unit are sum_t g_t x_t^T and sum_t g_t.
 
 Shapes: B sentences, L tokens, R rows of tokens, M tokens of a row, K outputs, D inputs.
 """
 
+from collections.abc import Sequence
 from functools import partial
 
 from torch import Tensor, nn
 
-from fedner.privacy.per_layer.products import batch_product
-from fedner.privacy.per_layer.tap import (
+from fedner.models.features import Batch
+from fedner.models.layers.forms import LayerForms, Parts, joined, trained_names
+from fedner.models.onnx_writer import GraphWriter
+from fedner.models.per_unit.products import batch_product
+from fedner.models.per_unit.tap import (
     Factors,
     Measured,
     Tap,
@@ -19,17 +23,25 @@ from fedner.privacy.per_layer.tap import (
     is_gram_cheaper,
     tapped,
 )
-from fedner.privacy.per_layer.units import Sizes, Units
+from fedner.models.per_unit.units import Sizes, Units
 
 
-def tap_linear(layer: nn.Linear, prefix: str, x_BLD: Tensor) -> tuple[Tensor, Tap | None]:
-    """Return what the layer, which has a bias, gives, and its tap if it trains anything."""
-    output_BLK = batch_product(x_BLD, layer.weight.detach().t(), layer.bias.detach())
-    trained = {name for name, each in layer.named_parameters() if each.requires_grad}
-    if not trained:
-        return output_BLK, None
-    names = {name: f"{prefix}.{name}" for name in trained}
-    return output_BLK, Tap(tapped(output_BLK), partial(_measure, x_BLD.detach(), names))
+def _forward(layer: nn.Linear, parts: Parts, _batch: Batch) -> Tensor:
+    output_BLK: Tensor = layer(joined(parts))
+    return output_BLK
+
+
+def tap_linear(
+    layer: nn.Linear, prefix: str, parts: Parts, _batch: Batch
+) -> tuple[Tensor, list[Tap]]:
+    """Return what the layer gives, and its tap if it trains anything."""
+    x_BLD = joined(parts)
+    fixed = {name: each.detach() for name, each in layer.named_parameters()}
+    output_BLK = batch_product(x_BLD, fixed["weight"].t(), fixed.get("bias"))
+    names = trained_names(layer, prefix)
+    if not names:
+        return output_BLK, []
+    return output_BLK, [Tap(tapped(output_BLK), partial(_measure, x_BLD.detach(), names))]
 
 
 def _measure(x_BLD: Tensor, names: dict[str, str], gradient_BLK: Tensor, units: Units) -> Measured:
@@ -56,3 +68,10 @@ def _sizes(gradient_RMK: Tensor, x_RMD: Tensor, names: dict[str, str]) -> Sizes:
     if is_gram_cheaper(x_RMD.shape[1], gradient_RMK.shape[2], x_RMD.shape[2]):
         return gram_sizes(gram(gradient_RMK), gram(x_RMD).add_(has_bias))
     return direct_sizes(gradient_RMK, [x_RMD], has_bias)
+
+
+def _onnx(layer: nn.Linear, graph: GraphWriter, parts: Sequence[str]) -> str:
+    return graph.linear(graph.joined(parts), layer.weight, layer.bias)
+
+
+FORMS = LayerForms("linear", _forward, tap_linear, _onnx)

@@ -5,10 +5,14 @@ It has no parameters and knows no forbidden steps: every tag is chosen for itsel
 Shapes: B sentences, L tokens, K tags.
 """
 
+from collections.abc import Mapping
+from typing import Any
+
 import torch
 from torch import Tensor, nn
 
 from fedner.models.crf_chain import token_mask
+from fedner.models.layers.forms import DecoderForms
 
 
 class SoftmaxDecoder(nn.Module):
@@ -51,3 +55,22 @@ class SoftmaxDecoder(nn.Module):
 
 def _mask(emissions_BLK: Tensor, lengths_B: Tensor) -> Tensor:
     return token_mask(lengths_B.to(emissions_BLK.device), emissions_BLK.shape[1])
+
+
+def _sentence_gradients(
+    decoder: SoftmaxDecoder, emissions_BLK: Tensor, tags_BL: Tensor, lengths_B: Tensor
+) -> tuple[Tensor, dict[str, Tensor]]:
+    """Return the gradients of the negative log-likelihood; nothing is trained here."""
+    with torch.enable_grad():
+        leaf_BLK = emissions_BLK.detach().requires_grad_()
+        loss = -decoder.log_likelihood(leaf_BLK, tags_BL, lengths_B).sum()
+    return torch.autograd.grad(loss, leaf_BLK)[0], {}
+
+
+def _chain_scores(decoder: SoftmaxDecoder) -> Mapping[str, Any]:
+    """Return a chain whose steps all score zero."""
+    zeros = [0.0] * decoder.num_tags
+    return {"start": zeros, "end": zeros, "transitions": [zeros] * decoder.num_tags}
+
+
+FORMS = DecoderForms("softmax", _sentence_gradients, _chain_scores)

@@ -20,7 +20,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from fedner.privacy.per_layer.units import Sizes, Units
+from fedner.models.per_unit.units import Sizes, Units
 
 Totals = dict[str, Tensor]  # in float64
 _CPU_TOKENS = 256

@@ -1,15 +1,18 @@
-"""Per-unit gradients of the word CNN, for all its widths at once.
+"""A word CNN: convolutions of one or more widths over the words of a sentence, with a ReLU.
+
+It gives what `nn.Conv1d` gives, with its parameters under its names, but computes no gradient for
+frozen features and copies no neighbouring words.
 
 The gradient of tap k of a filter is sum_t g_t x_(t+k)^T. Its squared norm needs the products of
 shifted inputs, and those are entries of one matrix: the product of x_(s+k) and x_(t+k) is the entry
 (s+k, t+k) of the products of all tokens, so the sum over the taps is a sum of that matrix moved
-along its diagonal. Neighbouring words are never copied side by side.
+along its diagonal. Neighbouring words are never copied side by side there either.
 
 Shapes: B sentences, L tokens, R rows of tokens, M tokens of a row, D features in, F filters, W
 taps, T taps times filters of all widths.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import cast
@@ -19,9 +22,11 @@ from torch import Tensor, nn
 from torch.func import functional_call
 from torch.nn import functional
 
-from fedner.models.encoders import WordCNN
-from fedner.privacy.per_layer.products import batch_product
-from fedner.privacy.per_layer.tap import (
+from fedner.models.features import Batch
+from fedner.models.layers.forms import LayerForms, Parts, trained_names
+from fedner.models.onnx_writer import GraphWriter
+from fedner.models.per_unit.products import batch_product
+from fedner.models.per_unit.tap import (
     Factors,
     Measured,
     Tap,
@@ -32,7 +37,75 @@ from fedner.privacy.per_layer.tap import (
     is_gram_cheaper,
     tapped,
 )
-from fedner.privacy.per_layer.units import Sizes, Units
+from fedner.models.per_unit.units import Sizes, Units
+
+Product = Callable[[Tensor, Tensor], Tensor]
+
+
+class WordCNN(nn.Module):
+    """Convolutions over the words of a sentence, one per width, side by side, each with a ReLU.
+
+    The input comes in parts, so that no gradient is ever computed for a frozen one: with pretrained
+    context that is a third of the work of a step. Every part is multiplied with all taps of all
+    widths at once, and the products, which are few numbers a word, are shifted and added.
+
+    Attributes:
+        convolutions: One per width; kept as `nn.Conv1d` for their parameters and initialisation.
+    """
+
+    def __init__(self, dimension: int, filters: int, widths: Sequence[int]) -> None:
+        super().__init__()
+        self.filters = filters
+        self.widths = tuple(widths)
+        self.dimension_out = filters * len(self.widths)
+        self.convolutions = nn.ModuleList(
+            nn.Conv1d(dimension, filters, width, padding="same") for width in self.widths
+        )
+
+    def forward(self, parts: Sequence[Tensor], product: Product = torch.matmul) -> Tensor:
+        """Convolve the joined `parts`, each (B, L, D_i) and zero where there is no token.
+
+        Args:
+            parts: What every word is made of.
+            product: Multiplies a part with the taps.
+        """
+        convolutions = [cast("nn.Conv1d", module) for module in self.convolutions]
+        taps_DT = torch.cat([_taps(convolution.weight) for convolution in convolutions], 1)
+        sizes = [part.shape[-1] for part in parts]
+        products = [
+            product(part, taps)
+            for part, taps in zip(parts, torch.split(taps_DT, sizes), strict=True)
+        ]
+        product_BLT = sum(products[1:], start=products[0])
+        outputs, position = [], 0
+        for convolution, width in zip(convolutions, self.widths, strict=True):
+            own_BLT = product_BLT[..., position : position + width * self.filters]
+            outputs.append(_shifted_sum(own_BLT, width, convolution.bias))
+            position += width * self.filters
+        return functional.relu(outputs[0] if len(outputs) == 1 else torch.cat(outputs, dim=-1))
+
+
+def _taps(weight_FDW: Tensor) -> Tensor:
+    """Return the filters with one column for each tap and filter, tap by tap (D, W * F)."""
+    return weight_FDW.permute(1, 2, 0).flatten(1)
+
+
+def _shifted_sum(products_BLT: Tensor, width: int, bias_F: Tensor | None) -> Tensor:
+    """Add to each word the products of its neighbours, each with the tap that falls on it."""
+    products = products_BLT.chunk(width, dim=-1)
+    left = (width - 1) // 2
+    length = products_BLT.shape[1]
+    total_BLF = products[left] if bias_F is None else products[left] + bias_F
+    for tap, product_BLF in enumerate(products):
+        offset = tap - left
+        if offset < 0:
+            moved = functional.pad(product_BLF, (0, 0, -offset, 0))[:, :length]
+        elif offset > 0:
+            moved = functional.pad(product_BLF, (0, 0, 0, offset))[:, offset:]
+        else:
+            continue
+        total_BLF = total_BLF + moved
+    return total_BLF
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,28 +118,24 @@ class _Filters:
     bias: str | None
 
 
-def tap_word_cnn(cnn: WordCNN, prefix: str, parts: Sequence[Tensor]) -> tuple[Tensor, Tap | None]:
+def _tap(cnn: WordCNN, prefix: str, parts: Parts, _batch: Batch) -> tuple[Tensor, list[Tap]]:
     """Return what the CNN gives for `parts`, which are 0 where there is no token, and its tap."""
     frozen = {name: each.detach() for name, each in cnn.named_parameters()}
     output_BLF: Tensor = functional_call(cnn, frozen, (parts, batch_product))
     every = _filters(cnn, prefix)
     if not any(each.weight or each.bias for each in every):
-        return output_BLF, None
+        return output_BLF, []
     inputs = [part.detach() for part in parts]
     # Tapped behind the ReLU: where that gives 0, it lets no gradient through.
     is_active_BLF = output_BLF.detach() > 0
-    return output_BLF, Tap(tapped(output_BLF), partial(_measure, inputs, is_active_BLF, every))
+    return output_BLF, [Tap(tapped(output_BLF), partial(_measure, inputs, is_active_BLF, every))]
 
 
 def _filters(cnn: WordCNN, prefix: str) -> list[_Filters]:
     result, position = [], 0
     for index, module in enumerate(cnn.convolutions):
         convolution = cast("nn.Conv1d", module)
-        names = {
-            name: f"{prefix}.convolutions.{index}.{name}"
-            for name, each in convolution.named_parameters()
-            if each.requires_grad
-        }
+        names = trained_names(convolution, f"{prefix}.convolutions.{index}")
         columns = slice(position, position + cnn.filters)
         width = convolution.kernel_size[0]
         result.append(_Filters(width, columns, names.get("weight"), names.get("bias")))
@@ -166,3 +235,26 @@ def _add_products(
     for filters in every:
         if filters.bias is not None:
             totals[filters.bias].add_(scaled_BLF[..., filters.columns].sum((0, 1)))
+
+
+def _forward(cnn: WordCNN, parts: Parts, _batch: Batch) -> Tensor:
+    output_BLF: Tensor = cnn(parts)
+    return output_BLF
+
+
+def _onnx(cnn: WordCNN, graph: GraphWriter, parts: Sequence[str]) -> str:
+    """Write the convolutions of all widths, side by side, with their ReLU (B, L, F)."""
+    x_BDL = graph.op("Transpose", graph.joined(parts), perm=[0, 2, 1])
+    outputs = []
+    for module, width in zip(cnn.convolutions, cnn.widths, strict=True):
+        convolution = cast("nn.Conv1d", module)
+        weights = [graph.weight(convolution.get_parameter(each)) for each in ("weight", "bias")]
+        left = (width - 1) // 2
+        outputs.append(graph.op("Conv", x_BDL, *weights, pads=[left, width - 1 - left]))
+    out_BFL = graph.op("Relu", graph.joined(outputs, 1))
+    return graph.op("Transpose", out_BFL, perm=[0, 2, 1])
+
+
+FORMS = LayerForms(
+    "word CNN", _forward, _tap, _onnx, window=lambda cnn: max(cnn.widths), build=WordCNN
+)
