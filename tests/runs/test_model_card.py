@@ -23,7 +23,7 @@ from fedner.runs.report import write_report
 from fedner.runs.report.card import spread
 from fedner.runs.report.markdown import code, code_block, escaped, table
 from fedner.runs.training import Progress, train_run
-from fedner.settings import PlatformSettings, Settings
+from fedner.settings import PlatformEntry, Settings
 
 Make = Callable[..., Settings]
 MARKDOWN = MarkdownIt("commonmark").enable("table")
@@ -221,7 +221,7 @@ def test_names_are_text_and_never_markup(tiny: Make, tmp_path: Path) -> None:
 
 
 def test_a_platform_that_joins_later_has_a_card(finished: Path, tmp_path: Path) -> None:
-    platform = PlatformSettings(name="late", data="synthetic:social-posts", num_sentences=40)
+    platform = PlatformEntry(name="late", data="synthetic:social-posts", num_sentences=40)
     adapted = adapt(RunFolder(finished), platform, tmp_path / "late", epochs=1)
     text = (tmp_path / "late" / "MODEL_CARD.md").read_text()
     assert text.startswith("# Model card: late, joined to tiny\n")

@@ -29,7 +29,7 @@ from fedner.settings import (
     HUB,
     NO_CONTEXT,
     RECIPES_OWN,
-    PlatformSettings,
+    PlatformEntry,
     SettingProblem,
     Settings,
     SettingsError,
@@ -302,7 +302,7 @@ def _platform_problems(settings: Settings) -> Iterator[SettingProblem]:
         yield from _label_problems(platform, key)
 
 
-def _data_problems(platform: PlatformSettings, key: str) -> Iterator[SettingProblem]:
+def _data_problems(platform: PlatformEntry, key: str) -> Iterator[SettingProblem]:
     synthetic = platform.synthetic
     if synthetic is not None and synthetic not in PLATFORMS:
         yield SettingProblem(
@@ -328,7 +328,7 @@ def _data_problems(platform: PlatformSettings, key: str) -> Iterator[SettingProb
             yield SettingProblem(f"{key}.scheme", repr(platform.scheme), error.message, error.hint)
 
 
-def _label_problems(platform: PlatformSettings, key: str) -> Iterator[SettingProblem]:
+def _label_problems(platform: PlatformEntry, key: str) -> Iterator[SettingProblem]:
     if platform.labels is None:
         return
     if not platform.labels:

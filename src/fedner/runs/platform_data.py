@@ -31,7 +31,7 @@ from fedner.runs.annotated_types import (
 )
 from fedner.runs.file_words import in_file_words
 from fedner.settings import (
-    PlatformSettings,
+    PlatformEntry,
     SettingProblem,
     Settings,
     SettingsError,
@@ -178,7 +178,7 @@ def load_platform_of(settings: Settings, name: str) -> PlatformData:
     return load_platform(platform, settings.seed, key)
 
 
-def ledger_of(settings: PlatformSettings) -> Path:
+def ledger_of(settings: PlatformEntry) -> Path:
     """Return the folder of a deployed platform's ledger.
 
     Raises:
@@ -192,7 +192,7 @@ def ledger_of(settings: PlatformSettings) -> Path:
     return Path(settings.ledger)
 
 
-def load_platform(settings: PlatformSettings, seed: int, key: bytes | None = None) -> PlatformData:
+def load_platform(settings: PlatformEntry, seed: int, key: bytes | None = None) -> PlatformData:
     """Read and split the data of one platform.
 
     Args:
@@ -252,7 +252,7 @@ def _one_of_equal_shards(whole: PlatformData, shard: str, by: Unit, seed: int) -
 
 
 def _parted(
-    settings: PlatformSettings, whole: PlatformData, seed: int, key: bytes | None
+    settings: PlatformEntry, whole: PlatformData, seed: int, key: bytes | None
 ) -> PlatformData:
     if settings.split.test_data is not None:
         test_file = _read(settings, Path(settings.split.test_data))
@@ -271,7 +271,7 @@ def _parted(
     )
 
 
-def _patient_source(settings: PlatformSettings) -> PatientSource | None:
+def _patient_source(settings: PlatformEntry) -> PatientSource | None:
     given = settings.patients
     if given is None:
         return None
@@ -284,7 +284,7 @@ def _patient_source(settings: PlatformSettings) -> PatientSource | None:
     )
 
 
-def _read(settings: PlatformSettings, path: Path) -> PlatformData:
+def _read(settings: PlatformEntry, path: Path) -> PlatformData:
     options = ReadOptions(
         token_column=settings.token_column,
         tag_column=settings.tag_column,
@@ -303,7 +303,7 @@ def _read(settings: PlatformSettings, path: Path) -> PlatformData:
     return replace(found, unknown_rows=tuple(log.unknown_rows))
 
 
-def _checked_rows(data: PlatformData, settings: PlatformSettings) -> PlatformData:
+def _checked_rows(data: PlatformData, settings: PlatformEntry) -> PlatformData:
     """Return the data; refuse a table of patients with documents that neither file has."""
     if not data.unknown_rows or settings.patients is None:
         return data
@@ -317,7 +317,7 @@ def _checked_rows(data: PlatformData, settings: PlatformSettings) -> PlatformDat
 
 
 def _prepared(
-    settings: PlatformSettings,
+    settings: PlatformEntry,
     corpus: Corpus,
     policy: SentenceChoice,
     remarks: Mapping[str, int],
@@ -351,7 +351,7 @@ def _prepared(
 
 
 def _labels(
-    settings: PlatformSettings, corpus: Corpus, label_map: Mapping[str, str | None]
+    settings: PlatformEntry, corpus: Corpus, label_map: Mapping[str, str | None]
 ) -> tuple[str, ...]:
     """Return the types that the platform annotates, under their new names."""
     renamed = {label_map.get(label, label) for label in corpus.labels}

@@ -4,6 +4,19 @@ What only a table of another room can judge (recipes, presets, formats, an algor
 is checked in `runs.checks`.
 """
 
+from fedner.settings.federation import (
+    PlatformEntry,
+    Settings,
+    federation_of,
+    platform_settings_of,
+    study_of,
+)
+from fedner.settings.platform import (
+    OwnEmbeddings,
+    PlatformSettings,
+    PolicySettings,
+    SplitSettings,
+)
 from fedner.settings.problems import SettingProblem, SettingsError, closest, nearest
 from fedner.settings.reading import (
     attempt,
@@ -22,9 +35,13 @@ from fedner.settings.sections import (
     NO_CONTEXT,
     RECIPES_OWN,
     SYNTHETIC,
-    PlatformSettings,
-    Settings,
-    SplitSettings,
+)
+from fedner.settings.study import (
+    NamedEncoder,
+    NamedVectors,
+    Study,
+    StudyEmbeddings,
+    StudyPlatform,
 )
 
 __all__ = [
@@ -33,20 +50,31 @@ __all__ = [
     "NO_CONTEXT",
     "RECIPES_OWN",
     "SYNTHETIC",
+    "NamedEncoder",
+    "NamedVectors",
+    "OwnEmbeddings",
+    "PlatformEntry",
     "PlatformSettings",
+    "PolicySettings",
     "SettingProblem",
     "Settings",
     "SettingsError",
     "SplitSettings",
+    "Study",
+    "StudyEmbeddings",
+    "StudyPlatform",
     "attempt",
     "closest",
     "dotted",
     "escape_problems",
+    "federation_of",
     "nearest",
     "override",
     "parse",
+    "platform_settings_of",
     "problems_of",
     "read_toml",
     "record_from",
     "resolved",
+    "study_of",
 ]

@@ -12,8 +12,9 @@ from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
 from fedner.errors import FednerError
+from fedner.settings.federation import Settings
 from fedner.settings.problems import SettingProblem, SettingsError, nearest
-from fedner.settings.sections import HASHED, HUB, NO_CONTEXT, SYNTHETIC, Settings
+from fedner.settings.sections import HASHED, HUB, NO_CONTEXT, SYNTHETIC
 
 MOST_FIXES = 8
 
