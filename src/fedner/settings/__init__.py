@@ -11,22 +11,29 @@ from fedner.settings.federation import (
     platform_settings_of,
     study_of,
 )
+from fedner.settings.paths import (
+    escape_problems,
+    platform_escape_problems,
+    resolved,
+    resolved_platform,
+)
 from fedner.settings.platform import (
     OwnEmbeddings,
     PlatformSettings,
     PolicySettings,
     SplitSettings,
 )
+from fedner.settings.policy import mechanism_name, policy_problems
 from fedner.settings.problems import SettingProblem, SettingsError, closest, nearest
 from fedner.settings.reading import (
     attempt,
+    attempt_as,
     dotted,
-    escape_problems,
     override,
     parse,
+    parse_as,
     problems_of,
     read_toml,
-    resolved,
 )
 from fedner.settings.records import record_from
 from fedner.settings.sections import (
@@ -43,6 +50,7 @@ from fedner.settings.study import (
     StudyEmbeddings,
     StudyPlatform,
 )
+from fedner.settings.writing import platform_toml, study_toml
 
 __all__ = [
     "HASHED",
@@ -64,17 +72,25 @@ __all__ = [
     "StudyEmbeddings",
     "StudyPlatform",
     "attempt",
+    "attempt_as",
     "closest",
     "dotted",
     "escape_problems",
     "federation_of",
+    "mechanism_name",
     "nearest",
     "override",
     "parse",
+    "parse_as",
+    "platform_escape_problems",
     "platform_settings_of",
+    "platform_toml",
+    "policy_problems",
     "problems_of",
     "read_toml",
     "record_from",
     "resolved",
+    "resolved_platform",
     "study_of",
+    "study_toml",
 ]
