@@ -6,7 +6,6 @@ from pathlib import Path
 
 import torch
 
-from fedner.corpus.groups import Unit, groups_of
 from fedner.corpus.sentence import Sentence
 from fedner.errors import FednerError
 from fedner.federated.algorithms import FednerSettings, LocalTraining
@@ -38,7 +37,7 @@ from fedner.runs.annotated_types import IN_FILE, Wording
 from fedner.runs.checks import parameters_of
 from fedner.runs.embedding_checks import SOURCE as EMBEDDINGS
 from fedner.runs.embedding_checks import open_encoder, open_words, path_problems
-from fedner.runs.platform_data import PlatformData, load_platforms
+from fedner.runs.platform_data import PlatformData, load_platforms, true_size
 from fedner.settings import SettingProblem, Settings, SettingsError
 from fedner.tensors import SharedState
 from fedner.training import Evaluation, trainable
@@ -90,11 +89,7 @@ class Federation:
 
     def true_size(self, name: str) -> int:
         """Return how many training sentences, or protected units, a platform has."""
-        privacy, data = self.settings.privacy, self.data[name]
-        if not privacy.enabled or privacy.unit in ("sentence", "platform"):
-            return len(data.train)
-        by: Unit = "patient" if privacy.unit == "patient" else "document"
-        return len(groups_of(data.train_sentences, by))
+        return true_size(self.data[name], self.settings.privacy)
 
 
 def assemble(settings: Settings, say: Say | None = None, wording: Wording = IN_FILE) -> Federation:

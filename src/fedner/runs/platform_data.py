@@ -9,7 +9,7 @@ from typing import Any
 
 from fedner.corpus.assignment import is_numbered, keyed_sample, keyed_split
 from fedner.corpus.document import Corpus
-from fedner.corpus.groups import Unit
+from fedner.corpus.groups import Unit, groups_of
 from fedner.corpus.patients import PatientSource
 from fedner.corpus.platforms import divide
 from fedner.corpus.prepare import Changes, SentenceChoice, prepare
@@ -37,6 +37,7 @@ from fedner.settings import (
     SettingsError,
     SplitSettings,
 )
+from fedner.settings.sections import PrivacySettings
 
 DEFAULT_TEST = 0.2
 _POLICIES: dict[str, SentencePolicy] = {"given": "as given", "line": "line", "rule": "rule"}
@@ -176,6 +177,14 @@ def load_platform_of(settings: Settings, name: str) -> PlatformData:
     if platform.split.by == "document" and settings.privacy.unit == "sentence":
         return _with_named_documents(load_platform(platform, settings.seed, key))
     return load_platform(platform, settings.seed, key)
+
+
+def true_size(data: PlatformData, privacy: PrivacySettings) -> int:
+    """Return how many training sentences, or protected units, a platform has."""
+    if not privacy.enabled or privacy.unit in ("sentence", "platform"):
+        return len(data.train)
+    by: Unit = "patient" if privacy.unit == "patient" else "document"
+    return len(groups_of(data.train_sentences, by))
 
 
 def ledger_of(settings: PlatformEntry) -> Path:

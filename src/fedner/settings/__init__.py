@@ -8,6 +8,8 @@ from fedner.settings.federation import (
     PlatformEntry,
     Settings,
     federation_of,
+    joined,
+    platform_entry,
     platform_settings_of,
     study_of,
 )
@@ -42,6 +44,7 @@ from fedner.settings.sections import (
     NO_CONTEXT,
     RECIPES_OWN,
     SYNTHETIC,
+    EngineSettings,
 )
 from fedner.settings.study import (
     NamedEncoder,
@@ -58,6 +61,7 @@ __all__ = [
     "NO_CONTEXT",
     "RECIPES_OWN",
     "SYNTHETIC",
+    "EngineSettings",
     "NamedEncoder",
     "NamedVectors",
     "OwnEmbeddings",
@@ -77,11 +81,13 @@ __all__ = [
     "dotted",
     "escape_problems",
     "federation_of",
+    "joined",
     "mechanism_name",
     "nearest",
     "override",
     "parse",
     "parse_as",
+    "platform_entry",
     "platform_escape_problems",
     "platform_settings_of",
     "platform_toml",

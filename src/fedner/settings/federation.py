@@ -239,25 +239,46 @@ def federation_of(
     Args:
         study: The public half.
         platforms: The private half of each of its platforms, in any order.
-        engine: Where they compute.
+        engine: Where they compute; by default on the device that all of them name, or the CPU.
 
     Raises:
         FednerError: A platform of the study is missing, or one is not in it or there twice.
     """
     own = _own_by_name(study, platforms)
-    first = own[study.platforms[0].name].embeddings
+    entries = tuple(platform_entry(each, own[each.name]) for each in study.platforms)
+    devices = {platform.device or "cpu" for platform in platforms}
+    chosen = engine or EngineSettings(device=devices.pop() if len(devices) == 1 else "cpu")
+    return joined(study, entries, own[study.platforms[0].name].embeddings, chosen)
+
+
+def joined(
+    study: Study,
+    entries: tuple[PlatformEntry, ...],
+    paths: OwnEmbeddings,
+    engine: EngineSettings | None = None,
+) -> Settings:
+    """Return the federation of a study whose platforms have both their halves.
+
+    Args:
+        study: The public half.
+        entries: Its platforms, with both halves (`platform_entry`).
+        paths: Where the embeddings lie.
+        engine: Where platforms compute.
+
+    Raises:
+        FednerError: The study names an embedding, and there is no path of it.
+    """
     named = study.embeddings
-    facts = {key: getattr(named, key) for key in EMBEDDING_FACTS}
     return Settings(
         **{key: getattr(study, key) for key in SHARED_SECTIONS},
         embeddings=EmbeddingSettings(
-            words=HASHED if named.words is None else _path(first.words, "words"),
-            context=NO_CONTEXT if named.context is None else _path(first.context, "context"),
-            cache=first.cache,
-            **facts,
+            words=HASHED if named.words is None else _path(paths.words, "words"),
+            context=NO_CONTEXT if named.context is None else _path(paths.context, "context"),
+            cache=paths.cache,
+            **{key: getattr(named, key) for key in EMBEDDING_FACTS},
         ),
         engine=engine or EngineSettings(),
-        platforms=tuple(_entry(each, own[each.name]) for each in study.platforms),
+        platforms=entries,
     )
 
 
@@ -283,8 +304,7 @@ def _path(path: str | None, key: str) -> str:
     return path
 
 
-def _entry(public: StudyPlatform, own: PlatformSettings) -> PlatformEntry:
+def platform_entry(public: StudyPlatform, own: PlatformSettings) -> PlatformEntry:
+    """Return both halves of a platform as one entry of a federation file."""
     held = {key: getattr(own, key) for key in PlatformSettings.model_fields}
-    return PlatformEntry(
-        **{**held, **{key: getattr(public, key) for key in type(public).model_fields}}
-    )
+    return PlatformEntry(**held | {key: getattr(public, key) for key in StudyPlatform.model_fields})

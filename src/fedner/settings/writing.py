@@ -44,7 +44,7 @@ def study_toml(study: Study) -> str:
     Raises:
         FednerError: A value has no spelling in TOML.
     """
-    tables = study.model_dump(mode="json", exclude_none=True)
+    tables = _without_none(study.model_dump(mode="json"))
     return _checked(study, STUDY_HEADER + to_toml(tables, STUDY_COMMENTS))
 
 
@@ -54,8 +54,19 @@ def platform_toml(own: PlatformSettings) -> str:
     Raises:
         FednerError: A value has no spelling in TOML.
     """
-    tables = own.model_dump(mode="json", exclude_none=True, exclude_defaults=True)
+    tables = _without_none(own.model_dump(mode="json", exclude_defaults=True))
     return _checked(own, PLATFORM_HEADER + to_toml(tables, PLATFORM_COMMENTS))
+
+
+def _without_none(tables: dict[str, Any]) -> dict[str, Any]:
+    """Return the tables without the keys that have no value, at any depth."""
+    kept = {key: value for key, value in tables.items() if value is not None}
+    for key, value in kept.items():
+        if isinstance(value, dict):
+            kept[key] = _without_none(value)
+        elif isinstance(value, list):
+            kept[key] = [_without_none(each) if isinstance(each, dict) else each for each in value]
+    return kept
 
 
 def _checked(settings: BaseModel, text: str) -> str:
