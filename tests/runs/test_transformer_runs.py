@@ -232,7 +232,7 @@ def test_differential_privacy_is_refused_with_the_reason(
     ("assignments", "expected"),
     [
         (("embeddings={}",), "Name the folder of a Hugging Face encoder"),
-        (("embeddings.trained=true",), "reads no word vectors"),
+        (("embeddings.trainable=true",), "reads no word vectors"),
         (("model.recipe='LSTM-CRF'", "embeddings={}", ADAPTER), "Only the recipe transformer"),
         (("local_optimizer.warmup_ratio=0.1",), "a warm-up only with"),
         (

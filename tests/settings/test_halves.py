@@ -35,7 +35,7 @@ HALF = {
     "embeddings.buckets": STUDY,
     "embeddings.lowercase": STUDY,
     "embeddings.unknown": STUDY,
-    "embeddings.trained": STUDY,
+    "embeddings.trainable": STUDY,
     "embeddings.context": PLATFORM,
     "embeddings.cache": PLATFORM,
     "partition": STUDY,

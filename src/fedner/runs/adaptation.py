@@ -171,7 +171,7 @@ def _joined(run: RunFolder, platform: PlatformEntry) -> Federation:
             f"labels {strange} are not among {union}, whose tags this run shares",
             "Leave them out with --labels, or join a run that keeps its tags private.",
         )
-    space = TagSpace.of(union, settings.model.scheme)
+    space = TagSpace.of(union, settings.model.tag_scheme)
     return replace(federation, spaces={platform.name: space})
 
 

@@ -132,7 +132,7 @@ def assemble(settings: Settings, say: Say | None = None, wording: Wording = IN_F
 
 def sized_recipe(settings: Settings) -> Recipe:
     """Return the recipe with the sizes that the settings give."""
-    given = settings.model.model_dump(exclude={"recipe", "scheme"}, exclude_none=True)
+    given = settings.model.model_dump(exclude={"recipe", "tag_scheme"}, exclude_none=True)
     if "adapter" in given:
         given["adapter"] = Adapter(**given["adapter"])
     return replace(recipe_named(settings.model.recipe), **given)
@@ -157,7 +157,7 @@ def _context(
 
 def _spaces(settings: Settings, data: Mapping[str, PlatformData]) -> dict[str, TagSpace]:
     """Return every platform's tags: its own, or those of all where the tags are shared."""
-    scheme = settings.model.scheme
+    scheme = settings.model.tag_scheme
     if not shares_tags(settings):
         return {name: TagSpace.of(each.labels, scheme) for name, each in data.items()}
     union = {label for each in data.values() for label in each.labels}
@@ -178,7 +178,7 @@ def new_tagger(federation: Federation, name: str, space: TagSpace | None = None)
         space: Other tags than the platform's own, as for centralized data.
     """
     settings = federation.settings
-    words = WordEmbedding(federation.source, trainable=settings.embeddings.trained)
+    words = WordEmbedding(federation.source, trainable=settings.embeddings.trainable)
     context = federation.context
     tagger = build_tagger(
         federation.recipe,
@@ -206,7 +206,7 @@ def encoded(federation: Federation, name: str, space: TagSpace | None = None) ->
     sentences = federation.data[name].sentences
     return encode_corpus(
         sentences,
-        WordEmbedding(federation.source, trainable=federation.settings.embeddings.trained),
+        WordEmbedding(federation.source, trainable=federation.settings.embeddings.trainable),
         space=federation.spaces[name] if space is None else space,
         context_TD=context,
         pieces=pieces_of(federation, sentences),

@@ -204,8 +204,8 @@ def _encoder_problems(settings: Settings, recipe: Recipe) -> Iterator[SettingPro
             found, expected = f"{stepped.encoder_learning_rate:g}", f"no such key for {recipe.name}"
             yield SettingProblem("local_optimizer.encoder_learning_rate", found, expected, hint)
         return
-    if not recipe.words and (embeddings.words != HASHED or embeddings.trained):
-        key = "words" if embeddings.words != HASHED else "trained"
+    if not recipe.words and (embeddings.words != HASHED or embeddings.trainable):
+        key = "words" if embeddings.words != HASHED else "trainable"
         found = repr(getattr(embeddings, key))
         expected = f"no such key: {recipe.name} reads no word vectors"
         yield SettingProblem(f"embeddings.{key}", found, expected)
@@ -304,9 +304,9 @@ def _declared_problems(settings: Settings) -> Iterator[SettingProblem]:
         if platform.labels == ():
             yield SettingProblem(f"{key}.labels", "[]", "at least one type, or no such key")
         scheme = platform.tag_scheme
-        if has_common_tags and scheme not in (None, settings.model.scheme):
+        if has_common_tags and scheme not in (None, settings.model.tag_scheme):
             yield SettingProblem(
-                f"{key}.tag_scheme", repr(scheme), f"model.scheme, {settings.model.scheme!r}",
+                f"{key}.tag_scheme", repr(scheme), f"{settings.model.tag_scheme!r}, as in [model]",
                 "What belongs to single tags is shared, so all platforms learn the same tags.",
             )  # fmt: skip
 

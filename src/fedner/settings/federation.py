@@ -47,7 +47,7 @@ SHARED_SECTIONS = (
     "participation",
 )
 # What everybody knows of an embedding; `embeddings` without its paths.
-EMBEDDING_FACTS = ("dimension", "buckets", "lowercase", "unknown", "trained")
+EMBEDDING_FACTS = ("dimension", "buckets", "lowercase", "unknown", "trainable")
 
 
 class PlatformEntry(PlatformSettings):

@@ -61,7 +61,7 @@ class ModelSettings(Section):
     character_dimension: Positive | None = None
     dropout: Annotated[float, Field(ge=0, lt=1)] | None = None
     adapter: AdapterSettings | None = None
-    scheme: TagScheme = "BIO"
+    tag_scheme: TagScheme = "BIO"
 
 
 class EmbeddingSettings(Section):
@@ -78,7 +78,7 @@ class EmbeddingSettings(Section):
     buckets: Positive = 50_000
     lowercase: Lowercase | None = None
     unknown: Unknown = "mean"
-    trained: bool = False
+    trainable: bool = False
     context: str = NO_CONTEXT
     cache: str | None = None
 

@@ -60,7 +60,7 @@ class StudyEmbeddings(Section):
     buckets: Positive = 50_000
     lowercase: Lowercase | None = None
     unknown: Unknown = "mean"
-    trained: bool = False
+    trainable: bool = False
     context: NamedEncoder | None = None
 
     @field_validator("words", mode="before")
@@ -175,4 +175,4 @@ class Study(Section):
 
     def tag_scheme(self, name: str) -> TagScheme:
         """Return the scheme of the tags that a platform's tagger learns."""
-        return self.platform(name).tag_scheme or self.model.scheme
+        return self.platform(name).tag_scheme or self.model.tag_scheme

@@ -112,7 +112,7 @@ def words_of(settings: Mapping[str, Any]) -> str:
     embeddings = settings["embeddings"]
     if not recipe_named(settings["model"]["recipe"]).words:
         return "none"
-    trained = "trained" if embeddings["trained"] else "frozen"
+    trained = "trained" if embeddings["trainable"] else "frozen"
     if embeddings["words"] == HASHED:
         return f"{embeddings['buckets']:,} hashed buckets of {embeddings['dimension']}, {trained}"
     return f"vectors {code(PurePath(embeddings['words']).name)}, {trained}"
