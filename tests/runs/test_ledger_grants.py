@@ -22,7 +22,7 @@ from fedner.runs.mistakes import find_mistakes
 from fedner.runs.platform_data import PlatformData, load_platform_of
 from fedner.runs.privacy import planned_releases, protect
 from fedner.runs.training import Progress, train_run
-from fedner.settings import PlatformSettings, Settings, SettingsError
+from fedner.settings import PlatformEntry, Settings, SettingsError
 
 Make = Callable[..., Settings]
 Opened = Callable[..., tuple[str, ...]]
@@ -255,7 +255,7 @@ def test_a_platform_that_joins_a_protected_run_later_needs_no_ledger(
     train_run(
         tiny("privacy.noise_multiplier=1.0", *ledgers(50), "training.rounds=1"), tmp_path / "run"
     )
-    new = PlatformSettings(name="new", data="synthetic:forum-posts", num_sentences=40)
+    new = PlatformEntry(name="new", data="synthetic:forum-posts", num_sentences=40)
     adapt(RunFolder(tmp_path / "run"), new, tmp_path / "out", epochs=1)
     assert "its own" in (tmp_path / "out" / "MODEL_CARD.md").read_text()
 

@@ -20,10 +20,10 @@ from fedner.runs.adaptation import adapt
 from fedner.runs.assembly import assemble
 from fedner.runs.folder import DISCLOSURE, FACTS, PRIVACY, SCORES, RunFolder
 from fedner.runs.report import write_report
-from fedner.runs.report.card import spread
+from fedner.runs.report.card import spread, stated
 from fedner.runs.report.markdown import code, code_block, escaped, table
 from fedner.runs.training import Progress, train_run
-from fedner.settings import PlatformSettings, Settings
+from fedner.settings import PlatformEntry, Settings
 
 Make = Callable[..., Settings]
 MARKDOWN = MarkdownIt("commonmark").enable("table")
@@ -180,9 +180,31 @@ def test_the_card_of_protected_platforms_tells_no_score_without_noise(
     assert "Joining" not in text.split("## ")[0], "no verdict, which rests on scores"
     assert "Strict F1 is" not in text
     left_out = {row[3] for row in tables(section_of(text, "Data, as declared"))[1][1:]}
-    assert left_out == {"not told: the platform is protected"}
+    assert left_out == {"not disclosed: the platform is protected"}
     assert "the server need not be trusted" in text
     assert "exact number" not in text, "nor whether the declared size is the true one"
+
+
+def test_settings_in_a_card_have_nothing_of_a_platforms_own(tiny: Make) -> None:
+    own = {
+        "data": "/home/CANARY",
+        "ledger": "CANARY",
+        "label_map": {"CANARY": "ADE"},
+        "patients": {"file": "CANARY"},
+        "embeddings": {"words": "/home/CANARY", "cache": "CANARY"},
+        "policy": {"mechanisms": ["CANARY"], "max_rounds": 9876},
+        "split": {"test_data": "CANARY"},
+        "budget": 98.75,
+        "labels": ["ADE"],
+    }
+    settings = tiny("embeddings.cache=CANARY").model_dump(mode="json")
+    settings["platforms"][0] |= own
+    shown = stated(settings)
+    assert "CANARY" not in shown
+    assert "9876" not in shown
+    assert "98.75" not in shown
+    assert json.loads(shown)["platforms"][0] == {"name": "case-reports", "labels": ["ADE"]}
+    assert json.loads(shown)["platforms"][1]["data"] == "synthetic:forum-posts"
 
 
 def test_undeclared_facts_of_real_data_are_not_told(tiny: Make, tmp_path: Path) -> None:
@@ -199,7 +221,7 @@ def test_undeclared_facts_of_real_data_are_not_told(tiny: Make, tmp_path: Path) 
     assert str(tmp_path) not in text
     assert "Dosage" not in text, "a type that only the undeclared platform has"
     assert "ward" not in {row[0] for row in tables(section_of(text, "Scores by type"))[0]}
-    assert settings_in(text)["platforms"][0]["data"] == "(on the platform)"
+    assert settings_in(text)["platforms"][0] == {"name": "ward"}
     assert "Synthetic data" not in text
     words = {word for each in corpus for word in each.text.split() if len(word) > 9}
     assert not words & set(re.findall(r"\w+", text)), "no text of the platform"
@@ -221,7 +243,7 @@ def test_names_are_text_and_never_markup(tiny: Make, tmp_path: Path) -> None:
 
 
 def test_a_platform_that_joins_later_has_a_card(finished: Path, tmp_path: Path) -> None:
-    platform = PlatformSettings(name="late", data="synthetic:social-posts", num_sentences=40)
+    platform = PlatformEntry(name="late", data="synthetic:social-posts", num_sentences=40)
     adapted = adapt(RunFolder(finished), platform, tmp_path / "late", epochs=1)
     text = (tmp_path / "late" / "MODEL_CARD.md").read_text()
     assert text.startswith("# Model card: late, joined to tiny\n")

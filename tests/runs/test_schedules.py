@@ -22,7 +22,7 @@ from fedner.runs.finetuning import finetune
 from fedner.runs.folder import RunFolder, begin
 from fedner.runs.training import train_run
 from fedner.seeds import derive
-from fedner.settings import PlatformSettings, Settings
+from fedner.settings import PlatformEntry, Settings
 from fedner.training import TrainingSettings, train
 
 Make = Callable[..., Settings]
@@ -125,6 +125,6 @@ def test_a_baseline_holds_out_by_what_the_platform_splits_by(tiny: Make, tmp_pat
 
 def test_a_late_platform_holds_out_by_what_it_splits_by(finished: Path, tmp_path: Path) -> None:
     path = of_two_patients(tmp_path / "ward.jsonl")
-    late = PlatformSettings(name="late", data=str(path), split={"by": "patient", "test": 0.5})  # type: ignore[arg-type]
+    late = PlatformEntry(name="late", data=str(path), split={"by": "patient", "test": 0.5})  # type: ignore[arg-type]
     with pytest.raises(FednerError, match="found 1 patient; expected at least 2"):
         adapt(RunFolder(finished), late, tmp_path / "late", epochs=1)

@@ -267,7 +267,7 @@ def test_another_run_is_not_overwritten_nor_resumed_with_other_settings(
         ["partition.shared=everything", "partition.unannotated=marginal"],
         ["partition.shared=everything", 'training.baselines=["centralized"]'],
         ["partition.shared=nothing", "training.rounds=2"],
-        ['partition.shared=["word_cnn", "embeddings.characters"]', "embeddings.trained=true"],
+        ['partition.shared=["word_cnn", "embeddings.characters"]', "embeddings.trainable=true"],
         ["algorithm={name='fedavg', local={steps=2}}", "training.rounds=2"],
         ["algorithm={name='scaffold', steps=2}", "participation.sample=2", "training.rounds=2"],
         ["algorithm={name='fedadam'}", "training.slice=0.5", "training.rounds=2"],

@@ -30,7 +30,7 @@ from fedner.runs.folder import DISCLOSURE, SCORES, RunFolder, tagger_folder
 from fedner.runs.report.card import context_of, words_of
 from fedner.runs.taggers import stored_tagger
 from fedner.runs.training import Progress, train_run
-from fedner.settings import HUB, PlatformSettings, Settings
+from fedner.settings import HUB, PlatformEntry, Settings
 from tiny_bert import save_tiny_bert
 
 Make = Callable[..., Settings]
@@ -135,7 +135,7 @@ def test_a_kept_tagger_predicts_as_it_was_scored(runs: dict[str, Path], kind: st
 
 @pytest.mark.parametrize("tune_shared", [False, True])
 def test_a_platform_joins_later(runs: dict[str, Path], tmp_path: Path, tune_shared: bool) -> None:
-    new = PlatformSettings.model_validate(
+    new = PlatformEntry.model_validate(
         {
             "name": "new",
             "data": "synthetic:case-reports",
@@ -232,7 +232,7 @@ def test_differential_privacy_is_refused_with_the_reason(
     ("assignments", "expected"),
     [
         (("embeddings={}",), "Name the folder of a Hugging Face encoder"),
-        (("embeddings.trained=true",), "reads no word vectors"),
+        (("embeddings.trainable=true",), "reads no word vectors"),
         (("model.recipe='LSTM-CRF'", "embeddings={}", ADAPTER), "Only the recipe transformer"),
         (("local_optimizer.warmup_ratio=0.1",), "a warm-up only with"),
         (

@@ -16,7 +16,7 @@ from fedner.runs.folder import RunFolder, tagger_folder
 from fedner.runs.mistakes import find_mistakes, mistakes_in
 from fedner.runs.report.markdown import escaped
 from fedner.runs.training import train_run
-from fedner.settings import PlatformSettings, Settings, SettingsError
+from fedner.settings import PlatformEntry, Settings, SettingsError
 
 Make = Callable[..., Settings]
 
@@ -83,7 +83,7 @@ def test_taggers_of_a_run_are_named_by_platform(finished: Path, tmp_path: Path) 
 @pytest.mark.parametrize("tune_shared", [False, True])
 def test_a_platform_joins_a_finished_run(finished: Path, tmp_path: Path, tune_shared: bool) -> None:
     before = {path: path.read_bytes() for path in finished.rglob("*") if path.is_file()}
-    platform = PlatformSettings(
+    platform = PlatformEntry(
         name="late",
         data="synthetic:social-posts",
         num_sentences=40,
@@ -113,7 +113,7 @@ def test_a_platform_joins_a_finished_run(finished: Path, tmp_path: Path, tune_sh
 def test_types_that_do_not_fit_are_told_before_anything_is_trained(
     finished: Path, tmp_path: Path
 ) -> None:
-    platform = PlatformSettings(name="late", data="synthetic:social-posts", labels=("Drugs",))
+    platform = PlatformEntry(name="late", data="synthetic:social-posts", labels=("Drugs",))
     with pytest.raises(SettingsError) as caught:
         adapt(RunFolder(finished), platform, tmp_path / "late")
     absent, strange = map(str, caught.value.problems)
@@ -125,7 +125,7 @@ def test_types_that_do_not_fit_are_told_before_anything_is_trained(
 
 @pytest.mark.parametrize("epochs", [0, -3])
 def test_joining_without_training_is_refused(finished: Path, tmp_path: Path, epochs: int) -> None:
-    platform = PlatformSettings(name="late", data="synthetic:social-posts", num_sentences=40)
+    platform = PlatformEntry(name="late", data="synthetic:social-posts", num_sentences=40)
     with pytest.raises(FednerError, match=f"--epochs {epochs}"):
         adapt(RunFolder(finished), platform, tmp_path / "late", epochs=epochs)
     assert not (tmp_path / "late").exists()
@@ -134,7 +134,7 @@ def test_joining_without_training_is_refused(finished: Path, tmp_path: Path, epo
 def test_where_everything_is_shared_a_platform_must_tune(tiny: Make, tmp_path: Path) -> None:
     train_run(tiny("partition.shared=everything", "training.rounds=1"), tmp_path / "run")
     run = RunFolder(tmp_path / "run")
-    platform = PlatformSettings(name="late", data="synthetic:social-posts", num_sentences=40)
+    platform = PlatformEntry(name="late", data="synthetic:social-posts", num_sentences=40)
     with pytest.raises(FednerError, match="shares everything"):
         adapt(run, platform, tmp_path / "a", epochs=1)
     adapt(run, platform, tmp_path / "a", epochs=1, tune_shared=True)

@@ -47,7 +47,7 @@ def test_settings_are_frozen() -> None:
 def test_every_problem_is_told_with_key_value_and_expectation() -> None:
     wrong = {
         "sead": 1,
-        "model": {"hiden": 3, "scheme": "BOI", "dropout": 1.5},
+        "model": {"hiden": 3, "tag_scheme": "BOI", "dropout": 1.5},
         "partition": {"shared": [1]},
         "training": {"rounds": 0, "baselines": ["local"]},
         "platforms": [
@@ -62,7 +62,7 @@ def test_every_problem_is_told_with_key_value_and_expectation() -> None:
     assert set(told) == {
         "sead",
         "model.hiden",
-        "model.scheme",
+        "model.tag_scheme",
         "model.dropout",
         "partition.shared",
         "training.rounds",
@@ -77,7 +77,7 @@ def test_every_problem_is_told_with_key_value_and_expectation() -> None:
     }
     assert "'seed'" in told["sead"].hint
     assert "'hidden'" in told["model.hiden"].hint
-    assert "'BIO'" in told["model.scheme"].hint
+    assert "'BIO'" in told["model.tag_scheme"].hint
     assert "'local-only'" in told["training.baselines[0]"].hint
     assert told["platforms[0].data"].found == "3"
     assert "folder" in told["platforms[0].name"].expected

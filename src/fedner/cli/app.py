@@ -22,6 +22,7 @@ from fedner.cli import (
     redact,
     runs,
     score,
+    study,
     train,
 )
 
@@ -37,6 +38,7 @@ _BEGIN, _RUNS, _TAGGERS, _DATA = "Train", "Look at runs", "Use taggers", "Data, 
 app.command("demo", rich_help_panel=_BEGIN)(demo.demo)
 app.command("init", rich_help_panel=_BEGIN)(init.init)
 app.command("train", rich_help_panel=_BEGIN)(train.train)
+app.add_typer(study.app, name="study", rich_help_panel=_BEGIN)
 app.command("evaluate", rich_help_panel=_RUNS)(runs.evaluate)
 app.command("compare", rich_help_panel=_RUNS)(runs.compare)
 app.command("report", rich_help_panel=_RUNS)(runs.report)

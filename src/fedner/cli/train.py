@@ -1,4 +1,4 @@
-"""`fedner train`: a federation from one file, into a run folder."""
+"""`fedner train`: a federation from one file, or a study and its platforms, into a run folder."""
 
 import re
 from pathlib import Path
@@ -19,9 +19,16 @@ def train(
     source: Annotated[
         Path,
         typer.Argument(
-            metavar="FEDERATION", help="A federation file, or with --resume a run folder."
+            metavar="FEDERATION",
+            help="A federation file; with --platform a study; with --resume a run folder.",
         ),
     ],
+    platforms: Annotated[
+        list[Path] | None,
+        typer.Option(
+            "--platform", metavar="FILE", help="The own settings of a platform of a study; repeat."
+        ),
+    ] = None,
     out: Annotated[
         Path | None,
         typer.Option("--out", metavar="RUN", help="The run folder; default: runs/TITLE."),
@@ -38,7 +45,9 @@ def train(
     """Train a federation: all problems of its file at once, then rounds, scores and a report."""
     from fedner.cli.output import show_json
 
-    settings, folder = _resolve(source, out, tuple(assignments or ()), resume=resume)
+    settings, folder = _resolve(
+        source, tuple(platforms or ()), out, tuple(assignments or ()), resume=resume
+    )
     scores = train_shown(settings, folder, resume=resume, is_quiet=json)
     if json:
         show_json({"run": str(folder), **verdicts(folder, scores), "scores": scores})
@@ -47,20 +56,29 @@ def train(
 
 
 def _resolve(
-    source: Path, out: Path | None, assignments: tuple[str, ...], *, resume: bool
+    source: Path,
+    platforms: tuple[Path, ...],
+    out: Path | None,
+    assignments: tuple[str, ...],
+    *,
+    resume: bool,
 ) -> "tuple[Settings, Path]":
     """Return the settings and the folder of the run."""
     from fedner.runs.checks import read_settings
     from fedner.runs.folder import open_run
+    from fedner.runs.study_files import read_halves
 
     if source.is_dir():
-        if not resume or assignments:
+        if not resume or assignments or platforms:
             raise FednerError(
                 f"{source} is a folder",
                 "Name a federation file, or a run folder with --resume and nothing else.",
             )
         return open_run(source).settings(), source
-    settings = read_settings(source, assignments)
+    if platforms:
+        settings = read_halves(source, platforms, assignments)
+    else:
+        settings = read_settings(source, assignments)
     name = re.sub(r"[^\w.-]+", "-", settings.title).strip("-.") or "run"
     return settings, Path("runs") / name if out is None else out
 

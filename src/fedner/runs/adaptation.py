@@ -26,7 +26,7 @@ from fedner.runs.outcome import Outcome, outcome_of
 from fedner.runs.report.adapted_card import Joined, adapted_card
 from fedner.runs.verdict import zero_sentence
 from fedner.scoring import bootstrap_interval
-from fedner.settings import HASHED, NO_CONTEXT, PlatformSettings
+from fedner.settings import HASHED, NO_CONTEXT, PlatformEntry
 from fedner.training import TrainingSettings, TrainingState, hold_out, load, train, trainable
 
 SHARED = "shared/"
@@ -57,7 +57,7 @@ class Adapted:
 
 def adapt(
     run: RunFolder,
-    platform: PlatformSettings,
+    platform: PlatformEntry,
     out: Path,
     *,
     tune_shared: bool = False,
@@ -152,7 +152,7 @@ def _described(run: RunFolder, federation: Federation, name: str, adapted: Adapt
     )
 
 
-def _joined(run: RunFolder, platform: PlatformSettings) -> Federation:
+def _joined(run: RunFolder, platform: PlatformEntry) -> Federation:
     """Return the run's federation as the new platform sees it: its own data and nobody else's."""
     settings = run.settings()
     single = settings.model_copy(update={"platforms": (platform,)})
@@ -171,7 +171,7 @@ def _joined(run: RunFolder, platform: PlatformSettings) -> Federation:
             f"labels {strange} are not among {union}, whose tags this run shares",
             "Leave them out with --labels, or join a run that keeps its tags private.",
         )
-    space = TagSpace.of(union, settings.model.scheme)
+    space = TagSpace.of(union, settings.model.tag_scheme)
     return replace(federation, spaces={platform.name: space})
 
 

@@ -16,7 +16,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-from fedner.settings import PlatformSettings, SettingProblem, closest, nearest
+from fedner.settings import PlatformEntry, SettingProblem, closest, nearest
 
 _BARE_KEY = re.compile(r"[A-Za-z0-9_-]+")
 MOST_NAMED = 12
@@ -144,7 +144,7 @@ IN_OPTIONS = Wording("--labels", "--label-map", is_options=True)
 
 
 def label_problems(
-    platform: PlatformSettings, types: AnnotatedTypes, wording: Wording = IN_FILE
+    platform: PlatformEntry, types: AnnotatedTypes, wording: Wording = IN_FILE
 ) -> Iterator[SettingProblem]:
     """Yield every way in which a platform's declared types and its files do not fit.
 

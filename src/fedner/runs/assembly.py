@@ -6,7 +6,6 @@ from pathlib import Path
 
 import torch
 
-from fedner.corpus.groups import Unit, groups_of
 from fedner.corpus.sentence import Sentence
 from fedner.errors import FednerError
 from fedner.federated.algorithms import FednerSettings, LocalTraining
@@ -38,7 +37,7 @@ from fedner.runs.annotated_types import IN_FILE, Wording
 from fedner.runs.checks import parameters_of
 from fedner.runs.embedding_checks import SOURCE as EMBEDDINGS
 from fedner.runs.embedding_checks import open_encoder, open_words, path_problems
-from fedner.runs.platform_data import PlatformData, load_platforms
+from fedner.runs.platform_data import PlatformData, load_platforms, true_size
 from fedner.settings import SettingProblem, Settings, SettingsError
 from fedner.tensors import SharedState
 from fedner.training import Evaluation, trainable
@@ -90,11 +89,7 @@ class Federation:
 
     def true_size(self, name: str) -> int:
         """Return how many training sentences, or protected units, a platform has."""
-        privacy, data = self.settings.privacy, self.data[name]
-        if not privacy.enabled or privacy.unit in ("sentence", "platform"):
-            return len(data.train)
-        by: Unit = "patient" if privacy.unit == "patient" else "document"
-        return len(groups_of(data.train_sentences, by))
+        return true_size(self.data[name], self.settings.privacy)
 
 
 def assemble(settings: Settings, say: Say | None = None, wording: Wording = IN_FILE) -> Federation:
@@ -137,7 +132,7 @@ def assemble(settings: Settings, say: Say | None = None, wording: Wording = IN_F
 
 def sized_recipe(settings: Settings) -> Recipe:
     """Return the recipe with the sizes that the settings give."""
-    given = settings.model.model_dump(exclude={"recipe", "scheme"}, exclude_none=True)
+    given = settings.model.model_dump(exclude={"recipe", "tag_scheme"}, exclude_none=True)
     if "adapter" in given:
         given["adapter"] = Adapter(**given["adapter"])
     return replace(recipe_named(settings.model.recipe), **given)
@@ -162,7 +157,7 @@ def _context(
 
 def _spaces(settings: Settings, data: Mapping[str, PlatformData]) -> dict[str, TagSpace]:
     """Return every platform's tags: its own, or those of all where the tags are shared."""
-    scheme = settings.model.scheme
+    scheme = settings.model.tag_scheme
     if not shares_tags(settings):
         return {name: TagSpace.of(each.labels, scheme) for name, each in data.items()}
     union = {label for each in data.values() for label in each.labels}
@@ -183,7 +178,7 @@ def new_tagger(federation: Federation, name: str, space: TagSpace | None = None)
         space: Other tags than the platform's own, as for centralized data.
     """
     settings = federation.settings
-    words = WordEmbedding(federation.source, trainable=settings.embeddings.trained)
+    words = WordEmbedding(federation.source, trainable=settings.embeddings.trainable)
     context = federation.context
     tagger = build_tagger(
         federation.recipe,
@@ -211,7 +206,7 @@ def encoded(federation: Federation, name: str, space: TagSpace | None = None) ->
     sentences = federation.data[name].sentences
     return encode_corpus(
         sentences,
-        WordEmbedding(federation.source, trainable=federation.settings.embeddings.trained),
+        WordEmbedding(federation.source, trainable=federation.settings.embeddings.trainable),
         space=federation.spaces[name] if space is None else space,
         context_TD=context,
         pieces=pieces_of(federation, sentences),

@@ -271,7 +271,7 @@ def _joined(federation: Federation) -> tuple[EncodedCorpus, list[tuple[str, ...]
         context = torch.cat(parts)
     corpus = encode_corpus(
         sentences,
-        WordEmbedding(federation.source, trainable=federation.settings.embeddings.trained),
+        WordEmbedding(federation.source, trainable=federation.settings.embeddings.trainable),
         space=space_of(federation, names[0], CENTRALIZED),
         context_TD=context,
         pieces=pieces_of(federation, sentences),

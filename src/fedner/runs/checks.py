@@ -4,15 +4,10 @@ from collections import Counter
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import torch
 
-from fedner.corpus.archives import input_exists
-from fedner.corpus.readers import READERS
-from fedner.corpus.readers.options import option_problems
-from fedner.corpus.reading import AUTO
-from fedner.corpus.synthetic import PLATFORMS
 from fedner.errors import FednerError
 from fedner.federated.algorithms import (
     ALGORITHMS,
@@ -22,17 +17,17 @@ from fedner.federated.algorithms import (
 )
 from fedner.models.partition import PRESETS, shares_tags
 from fedner.models.zoo import RECIPES, Recipe, recipe_named
-from fedner.runs.embedding_checks import nearest_path, path_problems
+from fedner.runs.embedding_checks import path_problems
+from fedner.runs.platform_checks import data_problems
 from fedner.runs.privacy_checks import privacy_problems
 from fedner.settings import (
     HASHED,
-    HUB,
     NO_CONTEXT,
     RECIPES_OWN,
-    PlatformSettings,
     SettingProblem,
     Settings,
     SettingsError,
+    Study,
     attempt,
     escape_problems,
     nearest,
@@ -42,6 +37,8 @@ from fedner.settings import (
     resolved,
 )
 
+# Both have the sections that everyone knows.
+Public = TypeVar("Public", Settings, Study)
 MODULES = ("embeddings", "word_cnn", "bilstm", "emissions", "decoder")
 
 
@@ -69,7 +66,7 @@ def checked(tables: dict[str, Any], folder: Path, source: str = "settings") -> S
     understood, problems = attempt(tables)
     if understood is not None:
         problems += escape_problems(understood)
-        understood = _with_own_partition(resolved(understood, folder))
+        understood = with_own_partition(resolved(understood, folder))
         reported = {problem.key for problem in problems}
         problems += [each for each in cross_problems(understood) if each.key not in reported]
     if understood is None or problems:
@@ -77,7 +74,7 @@ def checked(tables: dict[str, Any], folder: Path, source: str = "settings") -> S
     return understood
 
 
-def _with_own_partition(settings: Settings) -> Settings:
+def with_own_partition(settings: Public) -> Public:
     """Return the settings with the recipe's own partition where the file names none."""
     recipe = settings.model.recipe.lower()
     own = {each.name.lower(): each.split for each in RECIPES.values()}
@@ -90,12 +87,24 @@ def _with_own_partition(settings: Settings) -> Settings:
 def cross_problems(settings: Settings) -> list[SettingProblem]:
     """Return every problem that a section alone cannot show."""
     return [
+        *public_problems(settings),
+        *path_problems(settings),
+        *_engine_problems(settings),
+        *_own_problems(settings),
+    ]
+
+
+def public_problems(settings: Settings) -> list[SettingProblem]:
+    """Return the problems of what everyone knows; no file is looked at.
+
+    The [privacy] table also asks for keys of the platforms' own, as their ledgers.
+    """
+    return [
         *_model_problems(settings),
         *_partition_problems(settings),
         *_type_problems(settings),
         *_algorithm_problems(settings),
-        *_engine_problems(settings),
-        *_platform_problems(settings),
+        *_declared_problems(settings),
         *_finish_problems(settings),
         *_privacy_problems(settings),
     ]
@@ -174,7 +183,6 @@ def _model_problems(settings: Settings) -> Iterator[SettingProblem]:
         yield from _encoder_problems(settings, recipe_named(model.recipe))
     if embeddings.words == HASHED and embeddings.lowercase == "fallback":
         yield SettingProblem("embeddings.lowercase", "'fallback'", "never or always, when hashed")
-    yield from path_problems(settings)
 
 
 def _context_hint(recipe: Recipe) -> str:
@@ -196,18 +204,11 @@ def _encoder_problems(settings: Settings, recipe: Recipe) -> Iterator[SettingPro
             found, expected = f"{stepped.encoder_learning_rate:g}", f"no such key for {recipe.name}"
             yield SettingProblem("local_optimizer.encoder_learning_rate", found, expected, hint)
         return
-    if not recipe.words and (embeddings.words != HASHED or embeddings.trained):
-        key = "words" if embeddings.words != HASHED else "trained"
+    if not recipe.words and (embeddings.words != HASHED or embeddings.trainable):
+        key = "words" if embeddings.words != HASHED else "trainable"
         found = repr(getattr(embeddings, key))
         expected = f"no such key: {recipe.name} reads no word vectors"
         yield SettingProblem(f"embeddings.{key}", found, expected)
-    folder = Path(embeddings.context)
-    is_there = folder.exists() and not embeddings.context.startswith(HUB)
-    if is_there and not (folder / "config.json").is_file():
-        yield SettingProblem(
-            "embeddings.context", str(folder), "the folder of a Hugging Face encoder",
-            "It has config.json, tokenizer.json and model.safetensors.",
-        )  # fmt: skip
 
 
 def _partition_problems(settings: Settings) -> Iterator[SettingProblem]:
@@ -294,49 +295,25 @@ def _engine_problems(settings: Settings) -> Iterator[SettingProblem]:
         yield SettingProblem("engine.device", "'cuda'", "a GPU that torch can see", "Take 'cpu'.")
 
 
-def _platform_problems(settings: Settings) -> Iterator[SettingProblem]:
+def _declared_problems(settings: Settings) -> Iterator[SettingProblem]:
+    """Yield what platforms declare and cannot mean: names, types and schemes of tags."""
     # Names are folders, and some file systems do not tell capitals from small letters.
     times = Counter(platform.name.lower() for platform in settings.platforms)
+    has_common_tags = shares_tags(settings.partition.shared)
     for number, platform in enumerate(settings.platforms):
         key = f"platforms[{number}]"
         if times[platform.name.lower()] > 1:
             yield SettingProblem(f"{key}.name", repr(platform.name), "a name of its own")
-        yield from _data_problems(platform, key)
-        yield from _label_problems(platform, key)
+        if platform.labels == ():
+            yield SettingProblem(f"{key}.labels", "[]", "at least one type, or no such key")
+        scheme = platform.tag_scheme
+        if has_common_tags and scheme not in (None, settings.model.tag_scheme):
+            yield SettingProblem(
+                f"{key}.tag_scheme", repr(scheme), f"{settings.model.tag_scheme!r}, as in [model]",
+                "What belongs to single tags is shared, so all platforms learn the same tags.",
+            )  # fmt: skip
 
 
-def _data_problems(platform: PlatformSettings, key: str) -> Iterator[SettingProblem]:
-    synthetic = platform.synthetic
-    if synthetic is not None and synthetic not in PLATFORMS:
-        yield SettingProblem(
-            f"{key}.data", repr(platform.data), f"synthetic: and one of {', '.join(PLATFORMS)}",
-            nearest(synthetic, PLATFORMS),
-        )  # fmt: skip
-    test = platform.split.test_data
-    for name, path in (("data", platform.data), ("split.test_data", test)):
-        is_path = path is not None and (name != "data" or synthetic is None)
-        if is_path and not input_exists(Path(path or "")):
-            hint = nearest_path(Path(path or ""))
-            yield SettingProblem(f"{key}.{name}", str(path), "a file or folder", hint)
-    known = [AUTO, *READERS]
-    if platform.format not in known:
-        yield SettingProblem(
-            f"{key}.format", repr(platform.format), f"one of {', '.join(known)}",
-            nearest(platform.format, known),
-        )  # fmt: skip
-    if platform.format in READERS:
-        for wrong in option_problems(READERS[platform.format].options, platform.options):
-            place = f"{key}.options.{wrong.name}"
-            yield SettingProblem(place, wrong.found, wrong.expected, wrong.hint)
-
-
-def _label_problems(platform: PlatformSettings, key: str) -> Iterator[SettingProblem]:
-    if platform.labels is None:
-        return
-    if not platform.labels:
-        yield SettingProblem(f"{key}.labels", "[]", "at least one type, or no such key")
-    for old, new in platform.label_map.items():
-        if new and new not in platform.labels:
-            expected = f"one of the labels ({', '.join(platform.labels)}), or an empty string"
-            hint = nearest(new, platform.labels)
-            yield SettingProblem(f"{key}.label_map.{old}", repr(new), expected, hint)
+def _own_problems(settings: Settings) -> Iterator[SettingProblem]:
+    for number, platform in enumerate(settings.platforms):
+        yield from data_problems(platform, platform.labels, f"platforms[{number}].")

@@ -20,7 +20,7 @@ WORD_TABLE = "embeddings.words.weight"
 ENCODER = "embeddings.context.model."
 WORD_NOTE = (
     "The word table is trained and shared: the rows of its gradient that are not zero tell which "
-    "words a batch had, up to hashing. Freeze it (embeddings.trained = false) or keep it private "
+    "words a batch had, up to hashing. Freeze it (embeddings.trainable = false) or keep it private "
     "where that must not be known."
 )
 PIECE_NOTE = (

@@ -10,7 +10,7 @@ from fedner.models.embeddings.opening import AnyEncoder, open_context_encoder
 from fedner.models.embeddings.trained_encoder import PretrainedEncoder
 from fedner.models.embeddings.vectors_source import recognise_vectors
 from fedner.models.embeddings.words import HashedWords, WordSource, WordVectors
-from fedner.models.zoo import recipe_named
+from fedner.models.zoo import RECIPES, recipe_named
 from fedner.settings import HASHED, HUB, NO_CONTEXT, SettingProblem, Settings, SettingsError
 
 WORDS, CONTEXT = "embeddings.words", "embeddings.context"
@@ -30,6 +30,17 @@ def path_problems(settings: Settings) -> Iterator[SettingProblem]:
                 recognise_vectors(Path(path))
             except (FednerError, OSError) as error:
                 yield _problem(key, error)
+        elif trains_encoder(settings.model.recipe) and not (Path(path) / "config.json").is_file():
+            yield SettingProblem(
+                key, path, "the folder of a Hugging Face encoder",
+                "It has config.json, tokenizer.json and model.safetensors.",
+            )  # fmt: skip
+
+
+def trains_encoder(recipe: str) -> bool:
+    """Whether a recipe, if there is such a one, trains its encoder."""
+    named = {each.name.lower(): each for each in RECIPES.values()}
+    return recipe.lower() in named and named[recipe.lower()].trains_encoder
 
 
 def open_words(settings: Settings) -> WordSource:

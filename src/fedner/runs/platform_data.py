@@ -9,7 +9,7 @@ from typing import Any
 
 from fedner.corpus.assignment import is_numbered, keyed_sample, keyed_split
 from fedner.corpus.document import Corpus
-from fedner.corpus.groups import Grouping, Unit, take
+from fedner.corpus.groups import Grouping, Unit, groups_of, take
 from fedner.corpus.patients import PatientSource
 from fedner.corpus.platforms import divide
 from fedner.corpus.prepare import Changes, SentenceChoice, prepare
@@ -32,12 +32,13 @@ from fedner.runs.annotated_types import (
 )
 from fedner.runs.file_words import in_file_words
 from fedner.settings import (
-    PlatformSettings,
+    PlatformEntry,
     SettingProblem,
     Settings,
     SettingsError,
     SplitSettings,
 )
+from fedner.settings.sections import PrivacySettings
 
 DEFAULT_TEST = 0.2
 _POLICIES: dict[str, SentencePolicy] = {"given": "as given", "line": "line", "rule": "rule"}
@@ -179,7 +180,15 @@ def load_platform_of(settings: Settings, name: str) -> PlatformData:
     return load_platform(platform, settings.seed, key)
 
 
-def ledger_of(settings: PlatformSettings) -> Path:
+def true_size(data: PlatformData, privacy: PrivacySettings) -> int:
+    """Return how many training sentences, or protected units, a platform has."""
+    if not privacy.enabled or privacy.unit in ("sentence", "platform"):
+        return len(data.train)
+    by: Unit = "patient" if privacy.unit == "patient" else "document"
+    return len(groups_of(data.train_sentences, by))
+
+
+def ledger_of(settings: PlatformEntry) -> Path:
     """Return the folder of a deployed platform's ledger.
 
     Raises:
@@ -193,7 +202,7 @@ def ledger_of(settings: PlatformSettings) -> Path:
     return Path(settings.ledger)
 
 
-def load_platform(settings: PlatformSettings, seed: int, key: bytes | None = None) -> PlatformData:
+def load_platform(settings: PlatformEntry, seed: int, key: bytes | None = None) -> PlatformData:
     """Read and split the data of one platform.
 
     Args:
@@ -251,7 +260,7 @@ def _one_of_equal_shards(whole: PlatformData, shard: str, by: Unit, seed: int) -
 
 
 def _parted(
-    settings: PlatformSettings, whole: PlatformData, seed: int, key: bytes | None
+    settings: PlatformEntry, whole: PlatformData, seed: int, key: bytes | None
 ) -> PlatformData:
     if settings.split.test_data is not None:
         test_file = _read(settings, Path(settings.split.test_data))
@@ -265,7 +274,7 @@ def _parted(
     return replace(whole, train=parts.train, test=parts.test)
 
 
-def _patient_source(settings: PlatformSettings) -> PatientSource | None:
+def _patient_source(settings: PlatformEntry) -> PatientSource | None:
     given = settings.patients
     if given is None:
         return None
@@ -278,7 +287,7 @@ def _patient_source(settings: PlatformSettings) -> PatientSource | None:
     )
 
 
-def _read(settings: PlatformSettings, path: Path) -> PlatformData:
+def _read(settings: PlatformEntry, path: Path) -> PlatformData:
     options = ReadOptions(
         own=settings.options,
         encoding=settings.encoding,
@@ -295,7 +304,7 @@ def _read(settings: PlatformSettings, path: Path) -> PlatformData:
     return replace(found, unknown_rows=tuple(log.unknown_rows))
 
 
-def _checked_rows(data: PlatformData, settings: PlatformSettings) -> PlatformData:
+def _checked_rows(data: PlatformData, settings: PlatformEntry) -> PlatformData:
     """Return the data; refuse a table of patients with documents that neither file has."""
     if not data.unknown_rows or settings.patients is None:
         return data
@@ -309,7 +318,7 @@ def _checked_rows(data: PlatformData, settings: PlatformSettings) -> PlatformDat
 
 
 def _prepared(
-    settings: PlatformSettings,
+    settings: PlatformEntry,
     corpus: Corpus,
     policy: SentenceChoice,
     remarks: Mapping[str, int],
@@ -343,7 +352,7 @@ def _prepared(
 
 
 def _labels(
-    settings: PlatformSettings, corpus: Corpus, label_map: Mapping[str, str | None]
+    settings: PlatformEntry, corpus: Corpus, label_map: Mapping[str, str | None]
 ) -> tuple[str, ...]:
     """Return the types that the platform annotates, under their new names."""
     renamed = {label_map.get(label, label) for label in corpus.labels}

@@ -9,7 +9,7 @@ from fedner.federated.dp_steps import WHY_NOT_CLEAR
 from fedner.models.partition import shares_tags
 from fedner.models.zoo import RECIPES
 from fedner.privacy.budget import delta_problem, delta_warning
-from fedner.settings import PlatformSettings, SettingProblem, Settings
+from fedner.settings import PlatformEntry, SettingProblem, Settings
 
 _FROM_FINE_TO_COARSE = ("sentence", "document", "patient")
 
@@ -256,7 +256,7 @@ def _tuning_problems(settings: Settings) -> Iterator[SettingProblem]:
 
 
 def _deployed_platform_problems(
-    settings: Settings, platform: PlatformSettings, key: str
+    settings: Settings, platform: PlatformEntry, key: str
 ) -> Iterator[SettingProblem]:
     unit = settings.privacy.unit
     counted = "sentence" if unit == "platform" else unit
@@ -286,7 +286,7 @@ def _deployed_platform_problems(
             )  # fmt: skip
 
 
-def _deployed_data_problems(platform: PlatformSettings, key: str) -> Iterator[SettingProblem]:
+def _deployed_data_problems(platform: PlatformEntry, key: str) -> Iterator[SettingProblem]:
     """Yield what would be read off the data, so that one unit could change all others."""
     if platform.labels is None:
         yield SettingProblem(

@@ -222,7 +222,7 @@ def _notes(settings: Settings) -> list[str]:
     else:
         notes.append(KEYED_NOTE if settings.is_deployed else SPLIT_NOTE)
     notes.append(TUNED_ON[held.tuned_on])
-    if settings.embeddings.trained:
+    if settings.embeddings.trainable:
         notes.append(
             "The word table is trained: every one of its rows gets noise in every step, also those "
             "of words that nobody used. Frozen vectors cost no noise."

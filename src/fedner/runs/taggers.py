@@ -19,7 +19,7 @@ def space_of(federation: Federation, name: str, method: str) -> TagSpace:
     """Return the tags of a platform's tagger: its own, or all where it is centralized."""
     if method == FEDERATED:
         return federation.spaces[name]
-    scheme = federation.settings.model.scheme
+    scheme = federation.settings.model.tag_scheme
     if method == LOCAL_ONLY:
         return TagSpace.of(federation.data[name].labels, scheme)
     return union_space([data.labels for data in federation.data.values()], scheme)

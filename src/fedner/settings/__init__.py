@@ -4,16 +4,38 @@ What only a table of another room can judge (recipes, presets, formats, an algor
 is checked in `runs.checks`.
 """
 
+from fedner.settings.federation import (
+    PlatformEntry,
+    Settings,
+    federation_of,
+    joined,
+    platform_entry,
+    platform_settings_of,
+    study_of,
+)
+from fedner.settings.paths import (
+    escape_problems,
+    platform_escape_problems,
+    resolved,
+    resolved_platform,
+)
+from fedner.settings.platform import (
+    OwnEmbeddings,
+    PlatformSettings,
+    PolicySettings,
+    SplitSettings,
+)
+from fedner.settings.policy import mechanism_name, policy_problems
 from fedner.settings.problems import SettingProblem, SettingsError, closest, nearest
 from fedner.settings.reading import (
     attempt,
+    attempt_as,
     dotted,
-    escape_problems,
     override,
     parse,
+    parse_as,
     problems_of,
     read_toml,
-    resolved,
 )
 from fedner.settings.records import record_from
 from fedner.settings.sections import (
@@ -22,10 +44,16 @@ from fedner.settings.sections import (
     NO_CONTEXT,
     RECIPES_OWN,
     SYNTHETIC,
-    PlatformSettings,
-    Settings,
-    SplitSettings,
+    EngineSettings,
 )
+from fedner.settings.study import (
+    NamedEncoder,
+    NamedVectors,
+    Study,
+    StudyEmbeddings,
+    StudyPlatform,
+)
+from fedner.settings.writing import platform_toml, study_toml
 
 __all__ = [
     "HASHED",
@@ -33,20 +61,42 @@ __all__ = [
     "NO_CONTEXT",
     "RECIPES_OWN",
     "SYNTHETIC",
+    "EngineSettings",
+    "NamedEncoder",
+    "NamedVectors",
+    "OwnEmbeddings",
+    "PlatformEntry",
     "PlatformSettings",
+    "PolicySettings",
     "SettingProblem",
     "Settings",
     "SettingsError",
     "SplitSettings",
+    "Study",
+    "StudyEmbeddings",
+    "StudyPlatform",
     "attempt",
+    "attempt_as",
     "closest",
     "dotted",
     "escape_problems",
+    "federation_of",
+    "joined",
+    "mechanism_name",
     "nearest",
     "override",
     "parse",
+    "parse_as",
+    "platform_entry",
+    "platform_escape_problems",
+    "platform_settings_of",
+    "platform_toml",
+    "policy_problems",
     "problems_of",
     "read_toml",
     "record_from",
     "resolved",
+    "resolved_platform",
+    "study_of",
+    "study_toml",
 ]

@@ -6,16 +6,19 @@ import tomllib
 from collections.abc import Mapping, Sequence
 from datetime import date, time
 from pathlib import Path
-from typing import Any, get_args
+from typing import Any, TypeVar, get_args
 
 from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
 from fedner.errors import FednerError
+from fedner.settings.federation import Settings
 from fedner.settings.problems import SettingProblem, SettingsError, nearest
-from fedner.settings.sections import HASHED, HUB, NO_CONTEXT, SYNTHETIC, Settings
+from fedner.settings.sections import SYNTHETIC
 
 MOST_FIXES = 8
+FEDERATION_NEEDS = "[training] and one [[platforms]]"
+Document = TypeVar("Document", bound=BaseModel)
 
 # A drive letter or a server, then backslashes, up to the end of the quotes.
 _WINDOWS_PATH = re.compile(r"[\"']((?:[A-Za-z]:\\|\\\\|\.{1,2}\\)[^\"']*)")
@@ -37,8 +40,12 @@ EXPECTED = {
 }
 
 
-def read_toml(path: Path) -> dict[str, Any]:
+def read_toml(path: Path, expected: str = FEDERATION_NEEDS) -> dict[str, Any]:
     """Return the tables of a TOML file.
+
+    Args:
+        path: The file.
+        expected: What it holds at least, for the message where it holds nothing.
 
     Raises:
         FednerError: It cannot be read, is not TOML, or holds nothing.
@@ -51,7 +58,7 @@ def read_toml(path: Path) -> dict[str, Any]:
     if not tables:
         state = "has nothing but comments" if text.strip() else "is empty"
         raise FednerError(
-            f"{path} {state}; expected at least [training] and one [[platforms]]",
+            f"{path} {state}; expected at least {expected}",
             "`fedner init OTHER.toml` writes an example that runs as it is.",
         )
     return tables
@@ -63,7 +70,7 @@ def _text_of(path: Path) -> str:
     except OSError as error:
         raise FednerError(
             f"{path} cannot be read: {error.strerror or error}",
-            "Name a federation file; `fedner init` writes an example.",
+            "Name a file of settings; `fedner init` writes an example of a federation.",
         ) from error
     except UnicodeDecodeError as error:
         raise FednerError(f"{path} is not UTF-8 text: {error}", "Save it as UTF-8.") from error
@@ -81,30 +88,6 @@ def _toml_hint(text: str, message: str) -> str:
         "In double quotes TOML reads a backslash as an escape. Write Windows paths in single "
         f"quotes ('{windows[1]}') or with slashes (\"{windows[1].replace(chr(92), '/')}\")."
     )
-
-
-def escape_problems(settings: Settings) -> list[SettingProblem]:
-    r"""Return the paths in which a backslash of Windows became a control character of TOML.
-
-    "C:\temp" is valid TOML: a tab and "emp". No path is meant to hold such characters.
-    """
-    held = settings.embeddings
-    paths = {f"embeddings.{key}": getattr(held, key) for key in ("words", "context", "cache")}
-    for number, platform in enumerate(settings.platforms):
-        key = f"platforms[{number}]"
-        paths |= {f"{key}.data": platform.data, f"{key}.ledger": platform.ledger}
-        paths[f"{key}.split.test_data"] = platform.split.test_data
-    return [
-        SettingProblem(
-            key,
-            _shown(path),
-            "a path without control characters",
-            "TOML read a backslash as an escape: write Windows paths in single quotes "
-            "('C:\\temp\\notes') or with slashes.",
-        )
-        for key, path in paths.items()
-        if path is not None and any(ord(character) < 32 for character in path)
-    ]
 
 
 def override(tables: Mapping[str, Any], assignments: Sequence[str]) -> dict[str, Any]:
@@ -164,41 +147,58 @@ def _step(place: Any, part: str) -> Any:
 
 
 def parse(tables: Mapping[str, Any], source: str = "settings") -> Settings:
-    """Return the settings that the tables spell.
+    """Return the federation that the tables spell.
 
     Raises:
         SettingsError: All the problems at once.
     """
-    settings, problems = attempt(tables)
+    return parse_as(Settings, tables, source)
+
+
+def parse_as(kind: type[Document], tables: Mapping[str, Any], source: str) -> Document:
+    """Return what the tables spell: a federation, a study, or a platform's own settings.
+
+    Raises:
+        SettingsError: All the problems at once.
+    """
+    settings, problems = attempt_as(kind, tables)
     if settings is None or problems:
         raise SettingsError(source, problems)
     return settings
 
 
 def attempt(tables: Mapping[str, Any]) -> tuple[Settings | None, list[SettingProblem]]:
+    """Return the federation as far as it can be understood, and everything that is wrong."""
+    return attempt_as(Settings, tables)
+
+
+def attempt_as(
+    kind: type[Document], tables: Mapping[str, Any]
+) -> tuple[Document | None, list[SettingProblem]]:
     """Return the settings as far as they can be understood, and everything that is wrong.
 
     What is wrong is taken out and the rest is looked at again, so that problems which only whole
-    sections can have are reported together with them. None means that nothing could be understood.
+    sections can have are reported together with the others. None means that nothing could be
+    understood.
     """
     fixed: dict[str, Any] = json.loads(json.dumps(tables, default=_as_text))
     problems: dict[str, SettingProblem] = {}
     for _ in range(MOST_FIXES):
         try:
             # By way of JSON, strictly: a list is a tuple there, but "3" is no number.
-            settings = Settings.model_validate_json(json.dumps(fixed), strict=True)
+            settings = kind.model_validate_json(json.dumps(fixed), strict=True)
         except ValidationError as error:
-            for problem in problems_of(error, Settings):
+            for problem in problems_of(error, kind):
                 problems.setdefault(problem.key, problem)
             # Backwards: what is taken out of a list moves only what comes after it.
             for detail in reversed(error.errors(include_url=False)):
-                _fix(fixed, detail["loc"])
+                _fix(kind, fixed, detail["loc"])
         else:
             return settings, list(problems.values())
     return None, list(problems.values())
 
 
-def _fix(tables: dict[str, Any], location: Sequence[str | int]) -> None:
+def _fix(kind: type[BaseModel], tables: dict[str, Any], location: Sequence[str | int]) -> None:
     """Take out what is wrong at a location, or stand in for what is missing."""
     place: Any = tables
     for part in location[:-1]:
@@ -206,23 +206,39 @@ def _fix(tables: dict[str, Any], location: Sequence[str | int]) -> None:
     last = location[-1] if location else None
     if isinstance(place, list) and isinstance(last, int):
         if location[0] == "platforms":
-            place[last] = {"name": f"platform-{last}", "data": SYNTHETIC}
+            place[last] = _platform_stand_in(kind, last)
         else:
             del place[last]
     elif isinstance(last, str) and last in place:
         del place[last]
         if last in ("rounds", "epochs"):
             place[last] = 1  # wrong is not missing: one message will do
+    elif last == "platforms":
+        place[last] = [_platform_stand_in(kind, 0)]
     elif isinstance(last, str):
         number = location[1] if len(location) > 1 else 0
-        stand_ins: dict[str, Any] = {
-            "training": {"rounds": 1},
-            "platforms": [{"name": "platform", "data": SYNTHETIC}],
-            "name": f"platform-{number}",
-            "data": SYNTHETIC,
-        }
+        stand_ins = _stand_ins(number)
         if last in stand_ins:
             place[last] = stand_ins[last]
+
+
+def _stand_ins(number: str | int) -> dict[str, Any]:
+    """Return what is taken for keys that are missing, while the rest is looked at."""
+    return {
+        "training": {"rounds": 1},
+        "name": f"platform-{number}",
+        "data": SYNTHETIC,
+        "public_size": 1,
+        "digest": "0" * 64,
+        "dimension": 1,
+    }
+
+
+def _platform_stand_in(kind: type[BaseModel], number: int) -> dict[str, Any]:
+    platform = _model_in(kind.model_fields["platforms"].annotation)
+    stand_ins = _stand_ins(number)
+    held = {} if platform is None else platform.model_fields
+    return {key: stand_ins[key] for key, each in held.items() if each.is_required()}
 
 
 def problems_of(
@@ -245,11 +261,17 @@ def _problem(detail: ErrorDetails, model: type[BaseModel], prefix: str) -> Setti
     if detail["type"] == "literal_error":
         choices = _choices_at(model, location)
         hint = nearest(str(detail["input"]), choices)
-        return SettingProblem(key, _shown(detail["input"]), _listed(choices), hint)
+        return SettingProblem(key, shown(detail["input"]), _listed(choices), hint)
     expected = EXPECTED.get(detail["type"])
+    if detail["type"] == "string_pattern_mismatch" and _is_digest(location):
+        expected = "a SHA-256 digest: 64 of 0-9 and a-f"
     if expected is None:
         expected = detail["msg"].removeprefix("Input should be ")
-    return SettingProblem(key or "the file", _shown(detail["input"]), expected)
+    return SettingProblem(key or "the file", shown(detail["input"]), expected)
+
+
+def _is_digest(location: Sequence[str | int]) -> bool:
+    return "digest" in location or "studies" in location
 
 
 def dotted(location: Sequence[str | int]) -> str:
@@ -260,7 +282,8 @@ def dotted(location: Sequence[str | int]) -> str:
     return text
 
 
-def _shown(value: object) -> str:
+def shown(value: object) -> str:
+    """Return a value as messages show it: JSON, cut short where it is long."""
     text = json.dumps(value, ensure_ascii=False, default=str)
     return text if len(text) <= 80 else text[:77] + "..."
 
@@ -307,37 +330,3 @@ def _choices_at(model: type[BaseModel], location: Sequence[str | int]) -> list[s
 def _as_text(value: object) -> str:
     """Return a TOML date as text: no key wants one, and the type check then says so."""
     return value.isoformat() if isinstance(value, date | time) else str(value)
-
-
-def resolved(settings: Settings, folder: Path) -> Settings:
-    """Return the settings with every path made absolute; relative ones are relative to `folder`."""
-
-    def absolute(path: str) -> str:
-        return str((folder / Path(path).expanduser()).resolve())
-
-    held = settings.embeddings
-    paths = {"words": HASHED, "context": NO_CONTEXT, "cache": None}
-    found = {key: getattr(held, key) for key in paths}
-    changes = {
-        key: absolute(path)
-        for key, path in found.items()
-        if path != paths[key] and not str(path).startswith(HUB)
-    }
-    platforms = []
-    for platform in settings.platforms:
-        data = platform.data if platform.synthetic is not None else absolute(platform.data)
-        split = platform.split
-        if split.test_data is not None:
-            split = split.model_copy(update={"test_data": absolute(split.test_data)})
-        ledger = None if platform.ledger is None else absolute(platform.ledger)
-        patients = platform.patients
-        if patients is not None and patients.file is not None:
-            patients = patients.model_copy(update={"file": absolute(patients.file)})
-        changed = {"data": data, "split": split, "ledger": ledger, "patients": patients}
-        platforms.append(platform.model_copy(update=changed))
-    return settings.model_copy(
-        update={
-            "embeddings": held.model_copy(update=changes),
-            "platforms": tuple(platforms),
-        }
-    )

@@ -12,24 +12,25 @@ from pydantic import (
 )
 from pydantic_core import PydanticCustomError
 
-from fedner.errors import FednerError
-from fedner.settings.problems import nearest
-
 HASHED = "hashed"
 NO_CONTEXT = "none"
 HUB = "hub:"
 SYNTHETIC = "synthetic:"
 RECIPES_OWN = "recipe"
 
+Lowercase = Literal["never", "fallback", "always"]
+Unknown = Literal["zero", "mean", "hash-bucket"]
 Baseline = Literal["local-only", "centralized"]
 Device = Literal["cpu", "cuda", "auto"]
 Unannotated = Literal["outside", "marginal"]
+TagScheme = Literal["IO", "IOB1", "BIO", "BIOES", "BILOU"]
 TunedOn = Literal["nothing", "public", "charged", "protected"]
 
 # A platform has a folder of its own, named after it.
 PlatformName = Annotated[
     str, StringConstraints(pattern=r"^[A-Za-z0-9_]([A-Za-z0-9_. -]{0,62}[A-Za-z0-9_-])?$")
 ]
+Digest = Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{64}$")]
 Positive = Annotated[int, Field(ge=1)]
 Share = Annotated[float, Field(gt=0, lt=1)]
 Rate = Annotated[float, Field(gt=0, allow_inf_nan=False)]
@@ -60,7 +61,7 @@ class ModelSettings(Section):
     character_dimension: Positive | None = None
     dropout: Annotated[float, Field(ge=0, lt=1)] | None = None
     adapter: AdapterSettings | None = None
-    scheme: Literal["IO", "IOB1", "BIO", "BIOES", "BILOU"] = "BIO"
+    tag_scheme: TagScheme = "BIO"
 
 
 class EmbeddingSettings(Section):
@@ -75,9 +76,9 @@ class EmbeddingSettings(Section):
     words: str = HASHED
     dimension: Positive = 100
     buckets: Positive = 50_000
-    lowercase: Literal["never", "fallback", "always"] | None = None
-    unknown: Literal["zero", "mean", "hash-bucket"] = "mean"
-    trained: bool = False
+    lowercase: Lowercase | None = None
+    unknown: Unknown = "mean"
+    trainable: bool = False
     context: str = NO_CONTEXT
     cache: str | None = None
 
@@ -242,140 +243,3 @@ class EngineSettings(Section):
     workers: Annotated[int, Field(ge=0, le=1024)] = 0
     device: Device = "cpu"
     spill: bool = False
-
-
-class SplitSettings(Section):
-    """Which part is tested on: a share drawn with a seed, or a file of its own.
-
-    `keep` trains on a part of the training data only: for studies of how much data it takes. In a
-    deployed run under differential privacy the key of the platform's ledger draws both.
-    """
-
-    by: Literal["sentence", "document", "patient"] = "sentence"
-    test: Share | None = None
-    test_data: str | None = None
-    seed: int | None = None
-    keep: Annotated[float, Field(gt=0, le=1)] = 1.0
-
-    @model_validator(mode="after")
-    def _has_one_test_part(self) -> "SplitSettings":
-        if self.test is not None and self.test_data is not None:
-            raise PydanticCustomError("test", "at most one of test and test_data")
-        return self
-
-
-class PatientSettings(Section):
-    """Where the patients of documents come from: a table, a column, or the names of the files.
-
-    `file` is a table (.csv, .tsv) with the columns document and patient; `column` is a column, key
-    or infon of the data; `pattern` is a regular expression for the name of the file with a group
-    (?P<patient>...).
-    """
-
-    file: str | None = None
-    column: str | int | None = None
-    pattern: str | None = None
-
-    @model_validator(mode="after")
-    def _has_one_source(self) -> "PatientSettings":
-        if sum(each is not None for each in (self.file, self.column, self.pattern)) != 1:
-            raise PydanticCustomError("patients", "exactly one of file, column and pattern")
-        return self
-
-
-class PlatformSettings(Section):
-    """One platform: where its data are and how they are read.
-
-    `data` is a path, or "synthetic:NAME" for a built-in platform of `num_sentences`. `labels` are
-    the types that it annotates, after `label_map`, which renames types or, with an empty string,
-    leaves them out. `shard = "2/5"` takes the second of five equal shards of the data, drawn by the
-    seed: one corpus among platforms that do not exist, for simulations; an own test file stays
-    whole. `options` are those of the format itself, which its reader declares (`fedner data
-    formats`). `encoding` is that of text files, UTF-8 by default; `patients` says whose text each
-    document is where the format does not. `public_size` is what weights and batch sizes come from.
-    `ledger` is the folder of the platform's privacy ledger, one for all runs, which its owner
-    opened (`fedner privacy open`); a simulation makes its own in the run folder.
-    """
-
-    name: PlatformName
-    data: str
-    num_sentences: Positive = 500
-    shard: (
-        Annotated[str, StringConstraints(pattern=r"^[1-9][0-9]{0,3}/[1-9][0-9]{0,3}$")] | None
-    ) = None
-    format: str = "auto"
-    lenient: bool = False
-    options: dict[str, str | int | float | bool] = Field(default_factory=dict)
-    encoding: str | None = None
-    patients: PatientSettings | None = None
-    labels: tuple[str, ...] | None = None
-    label_map: dict[str, str] = Field(default_factory=dict)
-    sentences: Literal["given", "line", "rule"] | None = None
-    flatten: Literal["longest", "first-fragment", "contiguous"] = "longest"
-    max_tokens: Positive | None = None
-    split: SplitSettings = Field(default_factory=SplitSettings)
-    public_size: Positive | None = None
-    ledger: str | None = None
-
-    @field_validator("shard")
-    @classmethod
-    def _is_a_shard_of_the_whole(cls, value: str | None) -> str | None:
-        if value is not None and int(value.partition("/")[0]) > int(value.partition("/")[2]):
-            raise PydanticCustomError("shard", "a shard of at most the whole, such as 2/5")
-        return value
-
-    @property
-    def declares_types(self) -> bool:
-        """Whether the names of its entity types are public: in this file, or built in."""
-        return self.labels is not None or self.synthetic is not None
-
-    @property
-    def synthetic(self) -> str | None:
-        """The built-in platform that is meant, or None."""
-        return self.data.removeprefix(SYNTHETIC) if self.data.startswith(SYNTHETIC) else None
-
-
-class Settings(Section):
-    """Everything that `fedner train` needs to know."""
-
-    title: str = "federation"
-    seed: Annotated[int, Field(ge=0, lt=2**63)] = 1
-    model: ModelSettings = Field(default_factory=ModelSettings)
-    embeddings: EmbeddingSettings = Field(default_factory=EmbeddingSettings)
-    partition: PartitionSettings = Field(default_factory=PartitionSettings)
-    algorithm: AlgorithmSettings = Field(default_factory=AlgorithmSettings)
-    local_optimizer: LocalOptimizerSettings = Field(default_factory=LocalOptimizerSettings)
-    privacy: PrivacySettings = Field(default_factory=PrivacySettings)
-    training: TrainingSettings
-    participation: ParticipationSettings = Field(default_factory=ParticipationSettings)
-    engine: EngineSettings = Field(default_factory=EngineSettings)
-    platforms: tuple[PlatformSettings, ...]
-
-    @field_validator("platforms")
-    @classmethod
-    def _has_a_platform(cls, value: tuple[PlatformSettings, ...]) -> tuple[PlatformSettings, ...]:
-        if not value:
-            raise PydanticCustomError("platforms", "at least one platform")
-        return value
-
-    @property
-    def is_deployed(self) -> bool:
-        """Whether the run protects real units: differential privacy that is no simulation."""
-        return self.privacy.enabled and not self.privacy.simulation
-
-    @property
-    def is_synthetic(self) -> bool:
-        """Whether every platform is a built-in one."""
-        return all(platform.synthetic is not None for platform in self.platforms)
-
-    def platform(self, name: str) -> PlatformSettings:
-        """Return the settings of a platform.
-
-        Raises:
-            FednerError: There is none of that name.
-        """
-        for platform in self.platforms:
-            if platform.name == name:
-                return platform
-        names = [platform.name for platform in self.platforms]
-        raise FednerError(f"no platform {name!r}", nearest(name, names))

@@ -40,7 +40,7 @@ from fedner.runs.report.markdown import (
 from fedner.runs.report.page import Findings, size
 from fedner.runs.report.privacy import ADJACENCY
 from fedner.runs.verdict import privacy_sentence, verdict_sentence, zero_sentence
-from fedner.settings import HASHED, NO_CONTEXT, SYNTHETIC
+from fedner.settings import HASHED, NO_CONTEXT, SYNTHETIC, StudyPlatform
 
 NOT_DECLARED = "not declared"
 LOCAL = "(on the platform)"
@@ -112,7 +112,7 @@ def words_of(settings: Mapping[str, Any]) -> str:
     embeddings = settings["embeddings"]
     if not recipe_named(settings["model"]["recipe"]).words:
         return "none"
-    trained = "trained" if embeddings["trained"] else "frozen"
+    trained = "trained" if embeddings["trainable"] else "frozen"
     if embeddings["words"] == HASHED:
         return f"{embeddings['buckets']:,} hashed buckets of {embeddings['dimension']}, {trained}"
     return f"vectors {code(PurePath(embeddings['words']).name)}, {trained}"
@@ -392,19 +392,20 @@ def types_found(settings: Mapping[str, Any]) -> str:
 
 
 def stated(settings: Mapping[str, Any]) -> str:
-    """Return the settings as JSON, with every path reduced to what may be disclosed."""
+    """Return the settings as JSON: of platforms what everyone knows, of embeddings their names."""
     shown = json.loads(json.dumps(settings))
-    for platform in shown["platforms"]:
-        if not platform["data"].startswith(SYNTHETIC):
-            platform["data"] = LOCAL
-        for table_, key in ((platform, "ledger"), (platform["split"], "test_data")):
-            table_[key] = None if table_[key] is None else LOCAL
-        if platform.get("patients") is not None:  # names of files, and of patients among them
-            platform["patients"] = LOCAL
+    shown["platforms"] = [_public(platform) for platform in shown["platforms"]]
     held = shown["embeddings"]
     held["words"], held["context"] = (PurePath(held[key]).name for key in ("words", "context"))
     held["cache"] = None if held["cache"] is None else LOCAL
     return json.dumps(_given(shown), indent=2, ensure_ascii=False)
+
+
+def _public(platform: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what may be disclosed of a platform; of a built-in one also which it is."""
+    is_built_in = platform["data"].startswith(SYNTHETIC)
+    keys = [*StudyPlatform.model_fields, *(["data", "num_sentences"] if is_built_in else [])]
+    return {key: platform[key] for key in keys}
 
 
 def _given(value: Any) -> Any:

@@ -1,0 +1,133 @@
+"""PlatformSettings: what one platform alone holds, and never tells (platform.toml)."""
+
+from typing import Annotated, Literal
+
+from pydantic import Field, StringConstraints, field_validator, model_validator
+from pydantic_core import PydanticCustomError
+
+from fedner.settings.sections import (
+    SYNTHETIC,
+    Device,
+    Digest,
+    PlatformName,
+    Positive,
+    Rate,
+    Section,
+    Share,
+)
+
+
+class SplitSettings(Section):
+    """Which part is tested on: a share drawn with a seed, or a file of its own.
+
+    `keep` trains on a part of the training data only: for studies of how much data it takes. In a
+    deployed run under differential privacy the key of the platform's ledger draws both.
+    """
+
+    by: Literal["sentence", "document", "patient"] = "sentence"
+    test: Share | None = None
+    test_data: str | None = None
+    seed: int | None = None
+    keep: Annotated[float, Field(gt=0, le=1)] = 1.0
+
+    @model_validator(mode="after")
+    def _has_one_test_part(self) -> "SplitSettings":
+        if self.test is not None and self.test_data is not None:
+            raise PydanticCustomError("test", "at most one of test and test_data")
+        return self
+
+
+class PatientSettings(Section):
+    """Where the patients of documents come from: a table, a column, or the names of the files.
+
+    `file` is a table (.csv, .tsv) with the columns document and patient; `column` is a column, key
+    or infon of the data; `pattern` is a regular expression for the name of the file with a group
+    (?P<patient>...).
+    """
+
+    file: str | None = None
+    column: str | int | None = None
+    pattern: str | None = None
+
+    @model_validator(mode="after")
+    def _has_one_source(self) -> "PatientSettings":
+        if sum(each is not None for each in (self.file, self.column, self.pattern)) != 1:
+            raise PydanticCustomError("patients", "exactly one of file, column and pattern")
+        return self
+
+
+class OwnEmbeddings(Section):
+    """Where this platform keeps the study's word vectors and encoder, and its context features.
+
+    `words` and `context` are paths ("hub:NAME" downloads an encoder); what lies there must have the
+    digests that the study names. `cache` is a folder that only its owner can read.
+    """
+
+    words: str | None = None
+    context: str | None = None
+    cache: str | None = None
+
+
+class PolicySettings(Section):
+    """What this platform takes part in, and what it sends; checked at the platform itself.
+
+    `studies` are the digests of the studies that it accepts, `mechanisms` the accepted mechanisms
+    of differential privacy ("none" among them accepts a study without any); an empty list accepts
+    all. `max_rounds` bounds the length of a run. Without `sends_loss` its training loss stays at
+    home, without `sends_scores` its test scores do.
+    """
+
+    studies: tuple[Digest, ...] = ()
+    mechanisms: tuple[str, ...] = ()
+    max_rounds: Positive | None = None
+    sends_loss: bool = True
+    sends_scores: bool = True
+
+
+class PlatformSettings(Section):
+    """What one platform alone holds (platform.toml): its data, how they are read, its own rules.
+
+    `data` is a path, or "synthetic:NAME" for a built-in platform of `num_sentences`. `options`
+    are those of the format itself, which its reader declares (`fedner data formats`). `label_map` renames types or, with an empty string, leaves them
+    out. `shard = "2/5"` takes the second of five equal shards of the data, drawn by the seed: one
+    corpus among platforms that do not exist, for simulations; an own test file stays whole.
+    `encoding` is that of text files, UTF-8 by default; `patients` says whose text each document is
+    where the format does not. `ledger` is the folder of the platform's privacy ledger, one for all
+    runs, which its owner opened (`fedner privacy open`); a simulation makes its own in the run
+    folder. `budget` is the most epsilon that one study may spend here, on top of what the ledger
+    grants. `device` is where this platform computes.
+    """
+
+    name: PlatformName
+    data: str
+    num_sentences: Positive = 500
+    shard: (
+        Annotated[str, StringConstraints(pattern=r"^[1-9][0-9]{0,3}/[1-9][0-9]{0,3}$")] | None
+    ) = None
+    format: str = "auto"
+    lenient: bool = False
+    options: dict[str, str | int | float | bool] = Field(default_factory=dict)
+    encoding: str | None = None
+    patients: PatientSettings | None = None
+    label_map: dict[str, str] = Field(default_factory=dict)
+    sentences: Literal["given", "line", "rule"] | None = None
+    flatten: Literal["longest", "first-fragment", "contiguous"] = "longest"
+    max_tokens: Positive | None = None
+    split: SplitSettings = Field(default_factory=SplitSettings)
+    ledger: str | None = None
+    budget: Rate | None = None
+    device: Device | None = None
+    embeddings: OwnEmbeddings = Field(default_factory=OwnEmbeddings)
+    policy: PolicySettings = Field(default_factory=PolicySettings)
+
+    @field_validator("shard")
+    @classmethod
+    def _is_a_shard_of_the_whole(cls, value: str | None) -> str | None:
+        if value is not None and int(value.partition("/")[0]) > int(value.partition("/")[2]):
+            raise PydanticCustomError("shard", "a shard of at most the whole, such as 2/5")
+        return value
+
+    @property
+    def synthetic(self) -> str | None:
+        """The built-in platform that is meant, or None."""
+        return self.data.removeprefix(SYNTHETIC) if self.data.startswith(SYNTHETIC) else None
