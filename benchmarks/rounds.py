@@ -36,6 +36,7 @@ from fedner.engines.in_process import InProcess
 from fedner.engines.workers import Workers
 from fedner.federated.algorithms import FedAvgSettings, LocalTraining, fedavg, fedner
 from fedner.federated.algorithms.fedavg import plain_sgd
+from fedner.federated.answering import answers
 from fedner.federated.engine import Engine
 from fedner.federated.learner import TaggerLearner
 from fedner.federated.platform import LocalSettings, Platform, platform
@@ -114,7 +115,7 @@ def _round_ratio(size: str, repeats: int) -> tuple[float, float, float]:
     mine, theirs = _three(size), _three(size)
     names = sorted(mine)
     sizes = dict.fromkeys(names, SENTENCES)
-    engine = InProcess(mine.__getitem__, names, fedner().local)
+    engine = InProcess(answers(mine.__getitem__, fedner()), names)
     plain = _plain_steps(theirs, batch_sizes(sizes, JOINT_BATCH))
     first = next(iter(mine.values()))
     weights = {name: tensor.detach().clone() for name, tensor in first.learner.weights().items()}
@@ -230,9 +231,9 @@ def _fedner_run(workers: int) -> tuple[list[float], float]:
     names, shared = small_names(), small_shared()
     engine: Engine
     if workers:
-        engine = Workers(small_platform, names, algorithm.local, shared, workers=workers)
+        engine = Workers(answers(small_platform, algorithm), names, shared, workers=workers)
     else:
-        engine = InProcess(small_platform, names, algorithm.local)
+        engine = InProcess(answers(small_platform, algorithm), names)
     settings = RunSettings("bench", ROUNDS, BATCH, dict.fromkeys(names, EXAMPLES))
     ends: list[float] = []
     run(algorithm, engine, shared, settings, SEED, on_round=lambda _: ends.append(perf_counter()))
@@ -407,7 +408,7 @@ def _serve(count: int) -> None:
     names = small_names(count)
     weights = {n: t.detach().clone() for n, t in _shared_learner().weights().items()}
     shared = tiny_platform("0000").partition.shared_state(weights)
-    engine = InProcess(tiny_platform, names, algorithm.local, max_live=1)
+    engine = InProcess(answers(tiny_platform, algorithm), names, max_live=1)
     seconds: list[float] = []
     settings = RunSettings("bench", 3, 4 * count, dict.fromkeys(names, EXAMPLES))
 

@@ -54,12 +54,13 @@ def _point(count: int) -> Point:
     from benchmarks import rounds
     from fedner.engines.in_process import InProcess
     from fedner.federated.algorithms import fedner
+    from fedner.federated.answering import answers
     from fedner.federated.run import RunSettings, run
 
     algorithm, names = fedner(), rounds.small_names(count)
     first = rounds.tiny_platform(names[0])
     weights = {name: each.detach().clone() for name, each in first.learner.weights().items()}
-    engine = InProcess(rounds.tiny_platform, names, algorithm.local, max_live=1)
+    engine = InProcess(answers(rounds.tiny_platform, algorithm), names, max_live=1)
     settings = RunSettings("scaling", ROUNDS + 1, 4 * count, dict.fromkeys(names, rounds.EXAMPLES))
     ends = [time.process_time()]
     shared = first.partition.shared_state(weights)

@@ -23,7 +23,7 @@ from fedner.corpus.sentence import Entity, Sentence
 from fedner.models.embeddings.characters import NUM_CODES
 from fedner.models.embeddings.words import HashedWords, WordEmbedding
 from fedner.models.features import Batch, EncodedCorpus, TagSpace, collate, encode_corpus
-from fedner.models.graphed import GraphedTagger
+from fedner.models.graphed import recorded_steps
 from fedner.models.layers.crf import CRF
 from fedner.models.tagger import Tagger
 from fedner.models.zoo import RECIPES, build_tagger
@@ -106,11 +106,16 @@ def own_step(
     """Return what `training.train` does with a batch."""
     optimizer = optimizer_for(tagger, OptimizerSettings())
     weights = trainable(tagger)
-    graphed = GraphedTagger(tagger) if graphs else None
+    recorded = None
+    if graphs:
+        recorded = recorded_steps(tagger, corpus, "auto", mixed_precision=mixed_precision)
 
     def step(chosen: np.ndarray) -> None:
-        batch = collate(corpus, chosen)
-        _, gradient = gradients(tagger, batch, mixed_precision=mixed_precision, graphed=graphed)
+        if recorded is not None:
+            _, gradient = recorded.gradients(chosen, 1)
+        else:
+            batch = collate(corpus, chosen)
+            _, gradient = gradients(tagger, batch, mixed_precision=mixed_precision)
         optimizer.step(weights, clip_by_norm(gradient, 5.0))
 
     return step

@@ -4,11 +4,11 @@ import sys
 from pathlib import Path
 
 from fedner.federated.aggregate import Combined
-from fedner.federated.algorithms.algorithm import Algorithm, Server, copied
-from fedner.federated.messages import Broadcast
-from fedner.federated.platform import Contribution, Local, Platform, one_step
+from fedner.federated.algorithms.algorithm import Algorithm, Server, copied, one_step
+from fedner.federated.messages import Order
+from fedner.federated.platform import Contribution, Platform
 from fedner.runs.checks import read_settings
-from fedner.runs.training import train_run
+from fedner.runs.simulation import train_run
 from fedner.tensors import SharedState, map_shared
 
 RATE, MOMENTUM = 0.05, 0.9
@@ -19,7 +19,7 @@ def begin(shared: SharedState) -> Server:
     return Server(copied(shared), memory={name: tensor * 0 for name, tensor in shared.items()})
 
 
-def local(platform: Platform, broadcast: Broadcast) -> Contribution:
+def local(platform: Platform, broadcast: Order) -> Contribution:
     """One platform's round: step the private part, return the gradient of the shared one."""
     gradient = platform.gradient(broadcast, step=0)
     platform.step_private(gradient)
@@ -35,7 +35,7 @@ def advance(server: Server, combined: Combined) -> Server:
     return Server(map_shared(lambda w, v: w - RATE * v, server.shared, step), memory=speed)
 
 
-momentum = Algorithm("momentum", begin, Local(local, one_step), advance, batching="joint")
+momentum = Algorithm("momentum", begin, local, advance, "joint", sends="gradients", steps=one_step)
 
 if __name__ == "__main__":
     federation, folder = Path(sys.argv[1]), Path(sys.argv[2])

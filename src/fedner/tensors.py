@@ -40,6 +40,45 @@ def norm(state: State) -> float:
     return math.sqrt(sum(squares))
 
 
+@torch.no_grad()
+def copy_into(state: State, target: State) -> None:
+    """Copy tensors, in place, into those of the same names: on a GPU in few launches."""
+    if state:
+        torch._foreach_copy_([target[name] for name in state], list(state.values()))
+
+
+@torch.no_grad()
+def converted(state: State, dtypes: Mapping[str, torch.dtype]) -> dict[str, Tensor]:
+    """Return copies in other types, by name: on a GPU in few launches."""
+    made = {name: torch.empty_like(each, dtype=dtypes[name]) for name, each in state.items()}
+    copy_into(state, made)
+    return made
+
+
+@torch.no_grad()
+def add_scaled(sums: State, state: State, weight: float) -> None:
+    """Add a state, widened to float64 and times a number, to float64 sums in place.
+
+    On a GPU in few launches; on a CPU tensor after tensor, so that only one is held twice.
+    """
+    if any(tensor.is_cuda for tensor in sums.values()):
+        wide = converted(state, dict.fromkeys(state, torch.float64))
+        into = [sums[name] for name in state]
+        torch._foreach_add_(into, list(wide.values()), alpha=weight)
+        return
+    for name, tensor in state.items():
+        sums[name].add_(tensor.double(), alpha=weight)
+
+
+@torch.no_grad()
+def divided(sums: State, divisor: float, dtypes: Mapping[str, torch.dtype]) -> dict[str, Tensor]:
+    """Return float64 sums divided by a number, each in the type that is named for it."""
+    if any(tensor.is_cuda for tensor in sums.values()):
+        shares = torch._foreach_div(list(sums.values()), divisor)
+        return converted(dict(zip(sums, shares, strict=True)), dtypes)
+    return {name: (total / divisor).to(dtypes[name]) for name, total in sums.items()}
+
+
 def num_bytes(state: State) -> int:
     """Return how many bytes the tensors hold."""
     return sum(tensor.numel() * tensor.element_size() for tensor in state.values())

@@ -6,7 +6,6 @@ the end of any epoch goes on bit for bit (same machine, torch and thread count).
 
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, nullcontext
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -21,7 +20,7 @@ from fedner.corpus.sentence import Entity, Sentence
 from fedner.corpus.splits import holdout
 from fedner.errors import FednerError
 from fedner.models.features import Batch, EncodedCorpus, TagSpace, collate, select
-from fedner.models.graphed import GraphedTagger
+from fedner.models.graphed import RecordedSteps, autocast, recorded_steps
 from fedner.models.tagger import Tagger
 from fedner.optimizers import Optimizer, OptimizerSettings
 from fedner.scoring import Scores, score
@@ -129,17 +128,13 @@ def bucketed_batches(
     return [batches[position] for position in generator.permutation(len(batches))]
 
 
-def seed_dropout(seed: int, *path: str | int) -> None:
-    """Start torch's generators on the stream that `path` names: dropout draws from nothing else."""
-    torch.manual_seed(derive(seed, "dropout", *path))
+def dropout_seed(seed: int, *path: str | int) -> int:
+    """Return the seed of the stream that `path` names: dropout draws from nothing else."""
+    return derive(seed, "dropout", *path)
 
 
 def gradients(
-    tagger: Tagger,
-    batch: Batch,
-    *,
-    mixed_precision: bool = False,
-    graphed: GraphedTagger | None = None,
+    tagger: Tagger, batch: Batch, *, mixed_precision: bool = False
 ) -> tuple[Tensor, dict[str, Tensor]]:
     """Return the mean loss of the batch and its gradient by parameter name.
 
@@ -147,21 +142,12 @@ def gradients(
         tagger: The tagger.
         batch: The batch.
         mixed_precision: bfloat16 products on a GPU; ignored on the CPU.
-        graphed: Recordings of the tagger on a CUDA device, to replay instead of launching.
     """
     weights = trainable(tagger)
-    with _autocast(batch.mask_BL.device, mixed_precision):
-        emissions_BLK = tagger(batch) if graphed is None else graphed.emissions(batch)
-        loss = tagger.losses_of(emissions_BLK, batch).mean()
+    with autocast(batch.mask_BL.device, mixed_precision):
+        loss = tagger.losses(batch).mean()
     computed = torch.autograd.grad(loss, list(weights.values()))
     return loss.detach(), dict(zip(weights, computed, strict=True))
-
-
-def _autocast(device: torch.device, wanted: bool) -> AbstractContextManager[object]:
-    if wanted and device.type == "cuda":
-        # Weights are cast each time: recordings may not refer to casts that are gone.
-        return torch.autocast("cuda", torch.bfloat16, cache_enabled=False)
-    return nullcontext()
 
 
 def clip_by_norm(gradient: Mapping[str, Tensor], bound: float | None) -> dict[str, Tensor]:
@@ -245,12 +231,14 @@ def train(
         load(tagger, resume.weights)
         state = resume
     optimizer = optimizer_for(tagger, settings.optimizer, resume.optimizer if resume else None)
-    is_graphed = settings.graphs and GraphedTagger.fits(tagger, corpus.device)
-    graphed = GraphedTagger(tagger) if is_graphed else None
+    recorded = None
+    if settings.graphs:
+        mixed = settings.mixed_precision
+        recorded = recorded_steps(tagger, corpus, "auto", mixed_precision=mixed)
     for epoch in range(len(state.curve) + 1, settings.epochs + 1):
         if _has_stopped(state, settings):
             break
-        loss = _train_epoch(tagger, corpus, settings, optimizer, seed, epoch, graphed)
+        loss = _train_epoch(tagger, corpus, settings, optimizer, seed, epoch, recorded)
         f1 = None if held_out is None else held_out.scores(tagger).strict_micro.f1
         curve = (*state.curve, EpochRecord(epoch, loss, f1))
         optimizer.flush()
@@ -279,7 +267,7 @@ def _train_epoch(
     optimizer: Optimizer,
     seed: int,
     epoch: int,
-    graphed: GraphedTagger | None,
+    recorded: RecordedSteps | None,
 ) -> float:
     tagger.train()
     weights = trainable(tagger)
@@ -288,15 +276,12 @@ def _train_epoch(
     for step, chosen in enumerate(
         bucketed_batches(corpus.lengths, settings.batch_size, seed, epoch)
     ):
-        seed_dropout(seed, epoch, step)
-        # A batch that is not full, the last of a bucket, is not worth a recording.
-        recordings = graphed if len(chosen) == settings.batch_size else None
-        loss, gradient = gradients(
-            tagger,
-            collate(corpus, chosen),
-            mixed_precision=settings.mixed_precision,
-            graphed=recordings,
-        )
+        if recorded is not None:
+            loss, gradient = recorded.gradients(chosen, dropout_seed(seed, epoch, step))
+        else:
+            torch.manual_seed(dropout_seed(seed, epoch, step))
+            batch = collate(corpus, chosen)
+            loss, gradient = gradients(tagger, batch, mixed_precision=settings.mixed_precision)
         optimizer.step(weights, clip_by_norm(gradient, settings.max_grad_norm))
         total += loss * len(chosen)
         num_sentences += len(chosen)

@@ -13,7 +13,7 @@ from fedner.cli.app import app
 from fedner.models.checkpoint import load_tagger
 from fedner.runs.checks import checked
 from fedner.runs.folder import tagger_folder
-from fedner.runs.training import train_run
+from fedner.runs.simulation import train_run
 
 CORPUS = "Aspirin B-Drug\ncaused O\n[red]rash B-ADE\n\nRash B-ADE\nafter O\naspirin B-Drug\n\n"
 WORDS = ("aspirin", "caused", "after", "rash")

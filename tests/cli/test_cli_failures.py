@@ -31,6 +31,8 @@ COMMANDS = {
     "demo": ["--epochs", "0"],
     "init": [f"{__file__}/federation.toml"],
     "train": [NOTHING],
+    "study write": [NOTHING, "--out", "out"],
+    "study check": [NOTHING],
     "evaluate": [NOTHING],
     "compare": [NOTHING, NOTHING],
     "report": [NOTHING],

@@ -27,7 +27,7 @@ buckets = 64
 rounds = 3
 batch_size = 8
 [privacy]
-enabled = true
+mechanism = "unit-local"
 noise_multiplier = 1.0
 budget = 50.0
 simulation = true
@@ -108,13 +108,14 @@ def test_what_a_run_spent(run: Path) -> None:
 
 
 def test_what_a_ledger_says(run: Path) -> None:
-    found = json.loads(shown("privacy", "spent", run / "ledgers" / "case-reports", "--json"))
+    ledger = run / "platforms" / "case-reports" / "ledger"
+    found = json.loads(shown("privacy", "spent", ledger, "--json"))
     assert found["releases"] == 3
     [name] = found["runs"]
     assert name.startswith("tiny private ("), "unlike the name of any other run of that title"
     assert found["all"] == found["runs"][name]
     assert found["budget"]["epsilon"] == 50.0
-    text = shown("privacy", "spent", run / "ledgers" / "case-reports")
+    text = shown("privacy", "spent", ledger)
     assert "budget: epsilon 50" in text
     assert "Neighbours: with and without one unit." in text
 

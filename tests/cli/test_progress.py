@@ -10,8 +10,11 @@ import pytest
 from fedner.cli.output import console
 from fedner.cli.progress import LiveProgress, duration
 from fedner.federated.record import RoundRecord
-from fedner.runs.assembly import assemble
+from fedner.privacy.events import GaussianRelease
+from fedner.privacy.scores import NoisedScores
 from fedner.runs.checks import checked
+from fedner.runs.simulation import open_sites
+from fedner.scoring import Counts, Scores
 from fedner.settings import override
 
 TABLES: dict[str, Any] = {
@@ -24,13 +27,14 @@ TABLES: dict[str, Any] = {
 
 def line(loss: float | None, *, is_noised: bool, tmp_path: Any, **privacy: object) -> str:
     settings = checked(override({**TABLES, "privacy": privacy}, ()), tmp_path)
-    scores: dict[str, Any] = {"strict": {"micro": {"f1": 0.5}}}
+    scores: Scores | NoisedScores = Scores(strict={"X": Counts(1, 1, 1)})
     if is_noised:
-        scores["noised"] = {"standard_deviation": 1.0}
+        event = GaussianRelease(1.0, 1.0, "patient", 1.0, 12, purpose="statistics")
+        scores = NoisedScores(1.0, 1.0, 1.0, 1.0, event)
     record = RoundRecord(2, 0.1, loss, {}, {}, {}, {}, scores={"a": scores})
     with console.capture() as captured:
         told = LiveProgress().callbacks()
-        told.begin(assemble(settings), 2)
+        told.begin(open_sites(settings, tmp_path), 2)
         told.round(record)
     return captured.get()
 
@@ -42,15 +46,20 @@ def test_a_round_tells_loss_and_scores(tmp_path: Any) -> None:
 
 
 def test_a_dp_round_tells_no_loss_and_calls_its_scores_noised(tmp_path: Any) -> None:
-    private = {"enabled": True, "simulation": True, "noise_multiplier": 1.0, "unit": "document"}
+    private = {
+        "mechanism": "unit-local",
+        "simulation": True,
+        "noise_multiplier": 1.0,
+        "unit": "document",
+    }
     text = line(None, is_noised=True, tmp_path=tmp_path, **private)
     assert "round 2: noised strict F1 a 50.0\n" in text
     assert "federation of 1 platform, 12 training documents" in text
 
 
-@pytest.mark.parametrize("unit", ["sentence", "platform"])
-def test_sizes_of_platforms_count_sentences(tmp_path: Any, unit: str) -> None:
-    private = {"enabled": True, "simulation": True, "noise_multiplier": 1.0, "unit": unit}
+@pytest.mark.parametrize("mechanism", ["unit-local", "platform"])
+def test_sizes_of_platforms_count_sentences(tmp_path: Any, mechanism: str) -> None:
+    private = {"mechanism": mechanism, "simulation": True, "noise_multiplier": 1.0}
     text = line(None, is_noised=False, tmp_path=tmp_path, **private)
     assert "12 training sentences" in text
 
@@ -60,10 +69,10 @@ def test_a_round_tells_how_long_the_rest_will_take(
 ) -> None:
     clock = iter([100.0, 130.0, 160.0, 200.0])
     monkeypatch.setattr("fedner.cli.progress.time", SimpleNamespace(monotonic=lambda: next(clock)))
-    scores: dict[str, Any] = {"a": {"strict": {"micro": {"f1": 0.5}}}}
+    scores = {"a": Scores(strict={"X": Counts(1, 1, 1)})}
     with console.capture() as captured:
         told = LiveProgress().callbacks()
-        told.begin(assemble(checked(TABLES, tmp_path)), 10)
+        told.begin(open_sites(checked(TABLES, tmp_path), tmp_path), 10)
         for number in (5, 6, 10):  # a run that was resumed after round 4
             told.round(RoundRecord(number, 0.1, 1.0, {}, {}, {}, {}, scores=scores))
     lines = [each for each in captured.get().splitlines() if each.startswith("round")]
@@ -84,10 +93,10 @@ def test_what_is_left_out_is_said_before_training(tmp_path: Any) -> None:
         "label_map": {"Dosage": ""},
         "num_sentences": 60,
     }
-    federation = assemble(checked({**TABLES, "platforms": [platform]}, tmp_path))
-    data = replace(federation.data["a"], warnings=("look at this",))
+    [site] = open_sites(checked({**TABLES, "platforms": [platform]}, tmp_path), tmp_path)
+    data = replace(site.data, warnings=("look at this",))
     with console.capture() as captured:
-        LiveProgress().callbacks().data(replace(federation, data={"a": data}))
+        LiveProgress().callbacks().data([replace(site, data=data)])
     assert re.search(
         r"a: left out of training and test: \d+ Dosage by labels or label_map",
         text := captured.get(),

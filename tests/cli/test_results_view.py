@@ -34,7 +34,7 @@ def spent(names: tuple[str, ...] = SHORT) -> dict[str, Any]:
         "pld": 7.983, "rdp": 12.345, "delta": 1e-5, "unit": "sentence", "steps": 123_456,
         "in_all": 17.123,
     }  # fmt: skip
-    terms = {"simulation": False, "where": "local", "delta": 1e-5, "unit": "sentence"}
+    terms = {"simulation": False, "noise_by": "platform", "delta": 1e-5, "unit": "sentence"}
     return {**terms, "platforms": dict.fromkeys(names, one)}
 
 

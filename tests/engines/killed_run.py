@@ -17,6 +17,7 @@ from linear_platform import initial, random_platform
 from fedner.engines.in_process import InProcess
 from fedner.engines.workers import Workers
 from fedner.federated.algorithms import algorithm_named
+from fedner.federated.answering import answers
 from fedner.federated.engine import Engine
 from fedner.federated.record import RoundRecord
 from fedner.federated.run import RunSettings, run
@@ -30,10 +31,10 @@ def main(folder: Path, kind: str) -> None:
     algorithm = algorithm_named("scaffold")
     engine: Engine
     if kind == "serial":
-        engine = InProcess(random_platform, list(SIZES), algorithm.local, folder=folder)
+        engine = InProcess(answers(random_platform, algorithm, folder), list(SIZES))
     else:
         engine = Workers(
-            random_platform, list(SIZES), algorithm.local, initial(), workers=2, folder=folder
+            answers(random_platform, algorithm, folder), list(SIZES), initial(), workers=2
         )
     settings = RunSettings("kill", ROUNDS, 6, SIZES, checkpoint_every=1)
 

@@ -4,6 +4,7 @@ import multiprocessing
 import os
 import signal
 import time
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -15,8 +16,9 @@ from fedner.engines.in_process import InProcess
 from fedner.engines.workers import Workers, deal_platforms
 from fedner.errors import FednerError
 from fedner.federated.algorithms import ALGORITHMS, algorithm_named
+from fedner.federated.answering import answers
 from fedner.federated.engine import Engine
-from fedner.federated.messages import Broadcast, Failure, Update
+from fedner.federated.messages import Failure, Order, Update
 from fedner.federated.participation import Participation
 from fedner.federated.platform import Platform
 from fedner.federated.run import RunRecord, RunSettings, run
@@ -27,16 +29,13 @@ SIZES = {"alpha": 12, "beta": 10, "delta": 7, "gamma": 5}
 
 
 def make(kind: str, algorithm: str, folder: Path | None = None, build: Any = None) -> Engine:
-    local = algorithm_named(algorithm).local
-    chosen = random_platform if build is None else build
-    if kind == "serial":
-        return InProcess(chosen, NAMES, local, folder=folder)
-    if kind == "spilled":
-        return InProcess(chosen, NAMES, local, folder=folder, max_live=1)
+    local = algorithm_named(algorithm)
+    made = answers(random_platform if build is None else build, local, folder)
+    if "workers" not in kind:
+        live = 1 if kind == "spilled" else None
+        return InProcess(made, NAMES, max_live=live, as_bytes=kind == "bytes")
     live = 1 if kind == "spilled workers" else None
-    return Workers(
-        chosen, NAMES, local, initial(), workers=2, folder=folder, max_live=live, loads=SIZES
-    )
+    return Workers(made, NAMES, initial(), workers=2, max_live=live, loads=SIZES)
 
 
 def start(
@@ -71,13 +70,13 @@ def comparable(record: RunRecord) -> list[Any]:
     return [rounds, {name: tensor.tolist() for name, tensor in record.server.shared.items()}]
 
 
-@pytest.mark.parametrize("kind", ["spilled", "workers", "spilled workers"])
+@pytest.mark.parametrize("kind", ["bytes", "spilled", "workers", "spilled workers"])
 @pytest.mark.parametrize("algorithm", sorted(ALGORITHMS))
 def test_every_engine_gives_the_same_bits(kind: str, algorithm: str) -> None:
     assert comparable(start(kind, algorithm)) == comparable(start("serial", algorithm))
 
 
-@pytest.mark.parametrize("kind", ["serial", "spilled", "workers", "spilled workers"])
+@pytest.mark.parametrize("kind", ["serial", "bytes", "spilled", "workers", "spilled workers"])
 def test_every_engine_resumes_what_another_began(kind: str, tmp_path: Path) -> None:
     start("serial", "scaffold", tmp_path / "run", rounds=3)
     resumed = start(kind, "scaffold", tmp_path / "run", resume=True)
@@ -93,17 +92,20 @@ def test_samples_of_platforms_give_the_same_bits(kind: str, tmp_path: Path) -> N
 
 
 def test_spawned_workers_give_the_same_bits() -> None:
-    local = algorithm_named("fedner").local
-    with Workers(random_platform, NAMES, local, initial(), workers=1, start="spawn") as engine:
+    local = algorithm_named("fedner")
+    with Workers(
+        answers(random_platform, local), NAMES, initial(), workers=1, start="spawn"
+    ) as engine:
         settings = RunSettings("test", 2, 8, SIZES)
         done = run(algorithm_named("fedner"), engine, initial(), settings, seed=7)
-    serial = InProcess(random_platform, NAMES, local)
+    serial = InProcess(answers(random_platform, local), NAMES)
     again = run(algorithm_named("fedner"), serial, initial(), settings, seed=7)
     assert comparable(done) == comparable(again)
 
 
-def broadcast(round_: int = 1) -> Broadcast:
-    return Broadcast("test", round_, initial(), batches=dict.fromkeys(NAMES, 2))
+def order(round_: int = 1) -> dict[str, Order]:
+    one = Order("test", round_, initial(), batches=dict.fromkeys(NAMES, 2))
+    return dict.fromkeys(NAMES, one)
 
 
 def faulty(name: str) -> Platform:
@@ -114,20 +116,18 @@ def faulty(name: str) -> Platform:
     return random_platform(name)
 
 
-@pytest.mark.parametrize("kind", ["serial", "workers"])
+@pytest.mark.parametrize("kind", ["serial", "bytes", "workers"])
 def test_a_fault_is_the_platforms_own_and_tells_no_text(kind: str) -> None:
     engine = make(kind, "fedner", build=faulty)
     try:
-        replies = {reply.platform: reply for reply in engine.round(broadcast(), NAMES)}
-        again = list(engine.round(broadcast(2), ["alpha"]))
+        replies = {reply.platform: reply for reply in engine.ask(order())}
+        again = list(engine.ask({"alpha": order(2)["alpha"]}))
     finally:
         engine.close()
     assert isinstance(replies["alpha"], Update)
     assert isinstance(replies["gamma"], Update)
-    assert replies["beta"] == Failure(
-        "beta", 1, "error", "it cannot take part; its own log says why"
-    )
-    assert replies["delta"] == Failure("delta", 1, "unexpected", "it failed; its own log says why")
+    assert replies["beta"] == Failure("beta", 1, "error")
+    assert replies["delta"] == Failure("delta", 1, "unexpected")
     assert isinstance(again[0], Update)
 
 
@@ -140,20 +140,16 @@ def suicidal(name: str) -> Platform:
 def test_a_dead_worker_is_a_failure_of_its_platforms() -> None:
     engine = make("workers", "fedner", build=suicidal)
     try:
-        replies = {reply.platform: reply for reply in engine.round(broadcast(), NAMES)}
+        replies = {reply.platform: reply for reply in engine.ask(order())}
         dead = {name for name, reply in replies.items() if isinstance(reply, Failure)}
         assert "beta" in dead
         assert dead != set(NAMES)
-        failure = replies["beta"]
-        assert isinstance(failure, Failure)
-        assert failure.code == "worker-died"
-        assert failure.message == "its worker process ended"
-        # The others go on; the dead stay dead, and nothing hangs.
-        later = {reply.platform: reply for reply in engine.round(broadcast(2), NAMES)}
-        assert {name for name, each in later.items() if isinstance(each, Failure)} >= {"beta"}
-        assert isinstance(later[min(set(NAMES) - dead)], Update)
-        with pytest.raises(FednerError, match="exit code -9"):
-            engine.evaluate(broadcast(2))
+        assert replies["beta"] == Failure("beta", 1, "worker-died")
+        # The others go on; the worker is started again, dies again, and nothing hangs.
+        for number in range(2, 8):
+            later = {reply.platform: reply for reply in engine.ask(order(number))}
+            assert later["beta"] == Failure("beta", number, "worker-died")
+            assert isinstance(later[min(set(NAMES) - dead)], Update)
     finally:
         engine.close()
 
@@ -161,9 +157,9 @@ def test_a_dead_worker_is_a_failure_of_its_platforms() -> None:
 def test_a_round_that_is_given_up_does_not_spoil_the_next() -> None:
     engine = make("workers", "fedner")
     try:
-        first = next(iter(engine.round(broadcast(), NAMES)))
+        first = next(iter(engine.ask(order())))
         assert first.round == 1
-        replies = list(engine.round(broadcast(2), NAMES))
+        replies = list(engine.ask(order(2)))
         assert sorted(reply.platform for reply in replies) == NAMES
         assert {reply.round for reply in replies} == {2}
     finally:
@@ -179,27 +175,37 @@ def test_closing_ends_every_process_and_may_be_done_twice() -> None:
     assert not set(multiprocessing.active_children()) - before
 
 
-def test_a_broadcast_of_another_model_is_refused() -> None:
-    local = algorithm_named("fedner").local
-    large = Partition(("w",), ()).shared_state({"w": torch.zeros(1000)})
-    with Workers(random_platform, NAMES, local, initial(), workers=2) as engine:
-        replies = engine.round(Broadcast("t", 1, large, batches={"alpha": 1}), ["alpha"])
-        with pytest.raises(FednerError, match="takes 4,032 bytes; the workers were started with"):
-            list(replies)
+def test_an_order_larger_than_its_buffer_goes_through_the_pipe() -> None:
+    local = algorithm_named("fedner")
+    large = Partition(("w",), ()).shared_state({"w": torch.zeros(100_000)})
+    with Workers(answers(random_platform, local), NAMES, initial(), workers=2) as engine:
+        [reply] = engine.ask({"alpha": Order("t", 1, large, batches={"alpha": 1})})
+        assert reply == Failure("alpha", 1, "order-refused"), "it is another model's"
 
 
 def test_updates_larger_than_their_buffers_go_through_the_pipe(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     expected = comparable(start("serial"))
-    # Forked workers inherit it: no update ever fits.
-    monkeypatch.setattr("fedner.engines.worker.write_tensors", lambda *_: None)
+    monkeypatch.setattr("fedner.engines.workers.room_for", lambda _: 1)
     assert comparable(start("workers")) == expected
+
+
+def test_platforms_may_have_orders_of_their_own() -> None:
+    one = order()["alpha"]
+    orders = {name: replace(one, run=f"run {name}") for name in NAMES}
+    engine = make("workers", "fedner")
+    try:
+        replies = {reply.platform: reply for reply in engine.ask(orders)}
+    finally:
+        engine.close()
+    assert sorted(replies) == NAMES
+    assert all(isinstance(reply, Update) for reply in replies.values())
 
 
 def _serve_and_die(pipe: Any) -> None:
     engine = make("workers", "fedner")
-    list(engine.round(broadcast(), NAMES))
+    list(engine.ask(order()))
     pipe.send([child.pid for child in multiprocessing.active_children()])
     time.sleep(60)
 

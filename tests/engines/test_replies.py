@@ -6,34 +6,40 @@ from typing import Any
 import pytest
 from linear_platform import initial, random_platform
 
+from fedner.engines.frames import INLINE, ORDER, REPLY, STOP, Frame
 from fedner.engines.in_process import InProcess
 from fedner.engines.workers import Workers
 from fedner.errors import FednerError
 from fedner.federated.algorithms import fedner
-from fedner.federated.messages import FAILURES, Broadcast, Failure, Update
+from fedner.federated.answering import answers
+from fedner.federated.message_bytes import to_bytes
+from fedner.federated.messages import FAILURES, VERBS, Failure, Order, Update, Verb
 from fedner.federated.platform import Platform
 from fedner.federated.screening import NormRule, Screen
 
 NAMES = ["alpha", "beta", "delta", "gamma"]
 
+INLINE_HEAD = Frame(INLINE, 1).to_bytes()
 GARBAGE: list[bytes] = [
     b"",
     b"\x00\xff",
     b"[]",
-    b"null",
-    b"{",
-    b'{"failure": ["alpha", 1, "error", "patient Jane Doe"]}',
-    b'{"failure": "{}"}',
-    b'{"platform": "alpha", "bytes": true}',  # and the next message is no update
-    b'{"platform": "alpha", "slot": 0, "slot": 1}',
-    b'{"platform": "alpha", "slot": "0", "layout": []}',
-    b'{"platform": "alpha", "slot": 10000, "layout": []}',
-    b"[" * 100_000,
+    b"\xff" * 40,
+    Frame(REPLY, 1, slot=10_000, length=8).to_bytes(),
+    Frame(REPLY, 1, slot=0, length=2**40).to_bytes(),
+    Frame(REPLY, 1, slot=0, length=100).to_bytes(),  # nothing was written there
+    Frame(ORDER, 1).to_bytes(),
+    Frame(STOP).to_bytes(),
+    Frame(INLINE, 9, rest=to_bytes(Failure("alpha", 1, "error"))).to_bytes(),  # of no call
+    Frame(INLINE, 1, rest=to_bytes(Failure("omega", 1, "error"))).to_bytes(),  # of nobody
+    Frame(INLINE, 1, rest=to_bytes(Order("run", 1))).to_bytes(),
+    INLINE_HEAD + b"[" * 100_000,
 ]
 
 
-def broadcast(round_: int = 1) -> Broadcast:
-    return Broadcast("test", round_, initial(), batches=dict.fromkeys(NAMES, 2))
+def order(round_: int = 1) -> dict[str, Order]:
+    one = Order("test", round_, initial(), batches=dict.fromkeys(NAMES, 2))
+    return dict.fromkeys(NAMES, one)
 
 
 @pytest.mark.parametrize("data", GARBAGE, ids=lambda data: repr(data[:30]))
@@ -44,9 +50,8 @@ def test_a_worker_that_sends_garbage_has_failed(
     monkeypatch.setattr(
         "fedner.engines.worker._Worker._send", lambda self, _: self.pipe.send_bytes(data)
     )
-    local = fedner().local
-    with Workers(random_platform, NAMES, local, initial(), workers=2) as engine:
-        replies = list(engine.round(broadcast(), NAMES))
+    with Workers(answers(random_platform, fedner()), NAMES, initial(), workers=1) as engine:
+        replies = list(engine.ask(order()))
         assert sorted(reply.platform for reply in replies) == NAMES
         for reply in replies:
             assert isinstance(reply, Failure)
@@ -59,20 +64,20 @@ def test_a_hostile_worker_does_not_disturb_the_others(monkeypatch: pytest.Monkey
 
     real = worker._Worker._send
 
-    def some_lie(self: Any, message: dict[str, Any]) -> None:
+    def some_lie(self: Any, frame: Frame) -> None:
         if "alpha" in self.job.names:
-            chance = random.Random(message.get("round"))
-            message = {**message, chance.choice(list(message)): chance.choice(["9", -1, [], None])}
-            message["layout"] = [["tensors/shared.a", "float32", [10**9], 0]]
-        real(self, message)
+            chance = random.Random(frame.sequence)
+            lie: dict[str, Any] = {chance.choice(["slot", "length"]): chance.choice([9, 2**30])}
+            frame = frame._replace(**lie)
+        real(self, frame)
 
     monkeypatch.setattr(worker._Worker, "_send", some_lie)
     loads = {"alpha": 100, "beta": 1, "delta": 1, "gamma": 1}
     with Workers(
-        random_platform, NAMES, fedner().local, initial(), workers=2, loads=loads
+        answers(random_platform, fedner()), NAMES, initial(), workers=2, loads=loads
     ) as engine:
         for number in range(1, 6):
-            replies = {each.platform: each for each in engine.round(broadcast(number), NAMES)}
+            replies = {each.platform: each for each in engine.ask(order(number))}
             assert isinstance(replies["alpha"], Failure)
             assert all(isinstance(replies[name], Update) for name in NAMES[1:])
 
@@ -83,52 +88,55 @@ def diverged(name: str) -> Platform:
     return own
 
 
-@pytest.mark.parametrize("kind", ["serial", "workers"])
+@pytest.mark.parametrize("kind", ["serial", "bytes", "workers"])
 def test_a_platform_that_diverged_is_refused_and_its_worker_lives(kind: str) -> None:
-    local = fedner().local
+    made = answers(diverged, fedner())
     engine = (
-        InProcess(diverged, NAMES, local)
-        if kind == "serial"
-        else Workers(diverged, NAMES, local, initial(), workers=1)
+        Workers(made, NAMES, initial(), workers=1, restarts=0)
+        if kind == "workers"
+        else InProcess(made, NAMES, as_bytes=kind == "bytes")
     )
     try:
         for number in (1, 2):
             screen = Screen(NormRule())
-            order = broadcast(number)
-            assert list(screen.accepted_updates(engine.round(order, NAMES), order)) == []
+            orders = order(number)
+            assert list(screen.accepted_updates(engine.ask(orders), orders["alpha"])) == []
             assert [each.code for each in screen.refusals] == ["not-finite"] * 4
+            assert not screen.failures
     finally:
         engine.close()
 
 
-def test_an_error_of_a_worker_is_told_in_fixed_words(monkeypatch: pytest.MonkeyPatch) -> None:
-    def fail(*_: object) -> None:
-        raise FednerError("cannot read /home/jane/notes.txt", "epsilon is 3.9")
+class Talkative:
+    """An answer that has the patient's name in every error."""
 
-    monkeypatch.setattr("fedner.engines.worker.Roster.load", fail)
-    with (
-        Workers(random_platform, NAMES, fedner().local, initial(), workers=1) as engine,
-        pytest.raises(FednerError, match="it cannot take part") as caught,
-    ):
-        engine.load(0)
-    assert "jane" not in str(caught.value)
-    assert "3.9" not in str(caught.value)
+    def __init__(self, name: str) -> None:
+        self.name = name
+
+    def __call__(self, order: Order) -> Update:
+        raise FednerError(f"cannot read /home/jane/{order.verb}.txt", "epsilon is 3.9")
+
+    def rest(self) -> None:
+        pass
+
+    def close(self) -> None:
+        pass
 
 
-def test_scores_that_cannot_be_read_are_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
-    from fedner.engines import worker
-
-    real = worker._Worker._manage
-
-    def lie(self: Any, order: dict[str, Any]) -> dict[str, Any]:
-        found = real(self, order)
-        if "alpha" in self.job.names:
-            found["scores"]["alpha"] = {"noised": {"standard_deviation": "9"}}
-        return found
-
-    monkeypatch.setattr(worker._Worker, "_manage", lie)
-    loads = {"alpha": 100, "beta": 1, "delta": 1, "gamma": 1}
-    with Workers(
-        random_platform, NAMES, fedner().local, initial(), workers=2, loads=loads
-    ) as engine:
-        assert sorted(engine.evaluate(broadcast())) == NAMES[1:]
+@pytest.mark.parametrize("kind", ["serial", "bytes", "workers"])
+@pytest.mark.parametrize("verb", VERBS)
+def test_no_text_of_an_error_is_in_a_reply(kind: str, verb: Verb) -> None:
+    orders = dict.fromkeys(NAMES, Order("test", 1, verb=verb, phase=1))
+    engine = (
+        Workers(Talkative, NAMES, initial(), workers=1)
+        if kind == "workers"
+        else InProcess(Talkative, NAMES, as_bytes=kind == "bytes")
+    )
+    try:
+        replies = list(engine.ask(orders))
+    finally:
+        engine.close()
+    assert replies == [Failure(name, 1, "error") for name in NAMES]
+    data = b"".join(to_bytes(each) for each in replies)
+    assert b"jane" not in data
+    assert b"3.9" not in data

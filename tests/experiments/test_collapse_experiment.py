@@ -26,7 +26,7 @@ name = "fedavg"
 weighting = "equal"
 local = { optimizer = { name = "sgd", learning_rate = 0.15 }, epochs = 2 }
 [privacy]
-enabled = true
+mechanism = "unit-local"
 max_grad_norm = 1.5
 noise_multiplier = 1.0
 simulation = true

@@ -22,8 +22,7 @@ shared = "everything"
 name = "fedner"
 server_optimizer = { learning_rate = 0.02 }
 [privacy]
-enabled = true
-where = "central"
+mechanism = "unit-central"
 epsilon = 3.0
 simulation = true
 [training]

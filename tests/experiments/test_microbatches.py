@@ -18,7 +18,7 @@ from fedner.experiments.microbatches import assignments, main, microbatches, wri
 from fedner.privacy.noise import clip
 from fedner.runs.checks import read_settings
 from fedner.runs.folder import PRIVACY, RunFolder
-from fedner.runs.training import train_run
+from fedner.runs.simulation import train_run
 
 TOKENS = st.lists(st.text("abÄ😀.", min_size=1, max_size=4), min_size=1, max_size=5)
 
@@ -95,7 +95,7 @@ shared = "everything"
 name = "fedavg"
 local = { optimizer = { name = "sgd", learning_rate = 0.15 } }
 [privacy]
-enabled = true
+mechanism = "unit-local"
 max_grad_norm = 1.5
 noise_multiplier = 1.0
 simulation = true

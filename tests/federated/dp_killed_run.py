@@ -13,12 +13,14 @@ from linear_platform import initial, random_platform
 
 from fedner.engines.in_process import InProcess
 from fedner.federated.algorithms import fedner
-from fedner.federated.dp_steps import DPSteps, PlatformPrivacy
+from fedner.federated.answering import answers
+from fedner.federated.dp_steps import DPSteps
 from fedner.federated.platform import Platform
 from fedner.federated.record import RoundRecord
 from fedner.federated.run import RunSettings, run
 from fedner.privacy.budget import Budget
 from fedner.privacy.ledger import Ledger
+from fedner.privacy.mechanisms import UNIT_LOCAL, PlatformPrivacy
 from fedner.privacy.sampling import Units
 
 SIZES = {"alpha": 12, "beta": 10, "gamma": 5}
@@ -30,16 +32,13 @@ def dp_platform(folder: Path, budget: float, name: str) -> Platform:
     budgeted = Budget(budget, 1e-5, "sentence", accountant="rdp")
     ledger = Ledger.open(folder / "ledgers" / name, budgeted)
     units = Units("sentence", tuple((position,) for position in range(size)))
-    steps = DPSteps(PlatformPrivacy(1.0, 8.0, size), (units,), ledger)
+    steps = DPSteps(PlatformPrivacy(UNIT_LOCAL, 1.0, 8.0, size), (units,), ledger)
     return random_platform(name, size, privacy=steps)
 
 
 def engine_in(folder: Path, budget: float = 100.0) -> InProcess:
     return InProcess(
-        lambda name: dp_platform(folder, budget, name),
-        list(SIZES),
-        fedner().local,
-        folder=folder,
+        answers(lambda name: dp_platform(folder, budget, name), fedner(), folder), list(SIZES)
     )
 
 

@@ -39,6 +39,7 @@ from fedner.federated.algorithms import (
 )
 from fedner.federated.algorithms.algorithm import Batching, Server
 from fedner.federated.algorithms.fedavg import plain_sgd
+from fedner.federated.answering import answers
 from fedner.federated.platform import LocalSettings, Platform, platform
 from fedner.federated.run import RunSettings, run
 
@@ -50,7 +51,7 @@ def run_two(
     algorithm: Algorithm, rounds: int = 1, sizes: Mapping[str, int] = SIZES, batch: int = 2
 ) -> tuple[Server, dict[str, Platform]]:
     platforms = {name: linear_platform(name) for name in sizes}
-    engine = InProcess(platforms.__getitem__, list(sizes), algorithm.local)
+    engine = InProcess(answers(platforms.__getitem__, algorithm), list(sizes))
     settings = RunSettings("test", rounds, batch, sizes)
     return run(algorithm, engine, initial(), settings, seed=7).server, platforms
 
@@ -88,7 +89,7 @@ def test_fedner_draws_n_sentences_together_or_for_each(
         for name, learner in learners.items()
     }
     algorithm = fedner(FednerSettings(server_optimizer=SGD, batching=batching))
-    engine = InProcess(platforms.__getitem__, list(SIZES), algorithm.local)
+    engine = InProcess(answers(platforms.__getitem__, algorithm), list(SIZES))
     server = run(algorithm, engine, initial(), RunSettings("test", 1, 4, SIZES), seed=7).server
     assert {name: len(learner.seen[0]) for name, learner in learners.items()} == drawn
     assert values(server.shared) == {"shared.a": 0.375, "shared.b": 0.75}
@@ -107,7 +108,7 @@ def test_the_sum_reading_weighs_by_batch_too_and_divides_by_the_joint_batch() ->
         for name in data
     }
     algorithm = fedner(FednerSettings(server_optimizer=SGD, loss="sum"))
-    engine = InProcess(platforms.__getitem__, ["p", "q"], algorithm.local)
+    engine = InProcess(answers(platforms.__getitem__, algorithm), ["p", "q"])
     server = run(algorithm, engine, initial(), RunSettings("t", 1, 4, SIZES), 7).server
     # |N_p| = 3, |N_q| = 1: a: 0.5 * (3/4 * 3 * 1) / 4, b: 0.5 * (1/4 * 1 * 6) / 4.
     assert values(server.shared) == {"shared.a": 0.28125, "shared.b": 0.1875}

@@ -2,11 +2,8 @@
 
 from linear_platform import initial
 
-from fedner.federated.messages import (
-    Broadcast,
-    broadcast_from_bytes,
-    broadcast_to_bytes,
-)
+from fedner.federated.message_bytes import order_from_bytes, to_bytes
+from fedner.federated.messages import Order
 
 
 def test_the_order_of_facts_changes_no_byte() -> None:
@@ -14,8 +11,7 @@ def test_the_order_of_facts_changes_no_byte() -> None:
     turned = dict(reversed(sizes.items()))
     assert list(turned) != list(sizes)
     first, second = (
-        broadcast_to_bytes(Broadcast("run", 1, initial(), batches=batches))
-        for batches in (sizes, turned)
+        to_bytes(Order("run", 1, initial(), batches=batches)) for batches in (sizes, turned)
     )
     assert first == second
-    assert broadcast_from_bytes(first).batches == sizes
+    assert order_from_bytes(first).batches == sizes

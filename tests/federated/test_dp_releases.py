@@ -16,7 +16,8 @@ from linear_platform import initial
 from fedner.errors import FednerError
 from fedner.federated.algorithms import fedner
 from fedner.federated.dp_steps import BudgetSpentError
-from fedner.federated.messages import Broadcast, Update, update_to_bytes
+from fedner.federated.message_bytes import to_bytes
+from fedner.federated.messages import Order, Update
 from fedner.federated.orders import RoundPassedError
 from fedner.federated.participation import Participation
 from fedner.federated.run import run
@@ -28,29 +29,25 @@ SCRIPT = Path(__file__).with_name("dp_killed_run.py")
 KILLS, GRANTED = 3, 5  # fewer rounds than the run has, all lives together
 
 
-def ask(round_: int = 1, shift: float = 0.0) -> Broadcast:
-    return Broadcast("run", round_, initial(shift), batches={"alpha": 4})
+def ask(round_: int = 1, shift: float = 0.0) -> Order:
+    return Order("run", round_, initial(shift), batches={"alpha": 4})
 
 
 def test_asked_again_it_sends_the_same_bytes_at_no_new_cost(tmp_path: Path) -> None:
     own = dp_platform(tmp_path, 100.0, "alpha")
-    first = own.run_round(fedner().local, ask())
+    first = own.run_round(fedner(), ask())
     after = {name: tensor.clone() for name, tensor in own.private().items()}
-    own.run_round(fedner().local, ask(2))
-    again = own.run_round(fedner().local, ask())
-    assert update_to_bytes(replace(again, event=None)) == update_to_bytes(
-        replace(first, event=None)
-    )
+    own.run_round(fedner(), ask(2))
+    again = own.run_round(fedner(), ask())
+    assert to_bytes(replace(again, event=None)) == to_bytes(replace(first, event=None))
     assert all(bool((own.private()[name] == each).all()) for name, each in after.items())
     assert own.last_round == 1
     assert len(own.privacy.ledger.releases) == 2  # type: ignore[union-attr]
     with pytest.raises(RoundPassedError):
-        own.run_round(fedner().local, ask(shift=0.5))
+        own.run_round(fedner(), ask(shift=0.5))
     assert len(own.privacy.ledger.releases) == 2  # type: ignore[union-attr]
-    other = own.run_round(fedner().local, ask(2, shift=0.5))  # of the newest round: a new release
-    assert update_to_bytes(replace(other, event=None, round=1)) != update_to_bytes(
-        replace(first, event=None)
-    )
+    other = own.run_round(fedner(), ask(2, shift=0.5))  # of the newest round: a new release
+    assert to_bytes(replace(other, event=None, round=1)) != to_bytes(replace(first, event=None))
     assert len(own.privacy.ledger.releases) == 3  # type: ignore[union-attr]
     own.close()
 
@@ -80,7 +77,7 @@ def test_a_refused_round_leaves_no_trace_in_the_private_weights(tmp_path: Path) 
     with suppress(BudgetSpentError):
         for number in range(1, 500):
             before = own.state()
-            own.run_round(fedner().local, ask(number))
+            own.run_round(fedner(), ask(number))
     assert 1 < number < 499
     after = own.state()
     assert after.facts == before.facts
@@ -90,7 +87,7 @@ def test_a_refused_round_leaves_no_trace_in_the_private_weights(tmp_path: Path) 
 
 def test_a_ledger_that_went_back_is_refused_by_the_server(tmp_path: Path) -> None:
     own = dp_platform(tmp_path, 100.0, "alpha")
-    own.run_round(fedner().local, ask(1))
+    own.run_round(fedner(), ask(1))
     ledger = tmp_path / "ledgers" / "alpha"
     own.close()
     # A whole older disk: folder and witness together. The platform itself cannot tell.
@@ -99,14 +96,14 @@ def test_a_ledger_that_went_back_is_refused_by_the_server(tmp_path: Path) -> Non
     own = dp_platform(tmp_path, 100.0, "alpha")
     screen = Screen(NormRule())
     for number in (2, 3):
-        update = own.run_round(fedner().local, ask(number))
+        update = own.run_round(fedner(), ask(number))
         assert list(screen.accepted_updates([update], ask(number))) == [update]
     own.close()
     shutil.rmtree(ledger)
     shutil.copytree(tmp_path / "older", ledger)
     shutil.copy(tmp_path / "older-witness", default_witness(ledger))
     own = dp_platform(tmp_path, 100.0, "alpha")
-    back: Update = own.run_round(fedner().local, ask(4))
+    back: Update = own.run_round(fedner(), ask(4))
     own.close()
     assert list(screen.accepted_updates([back], ask(4))) == []
     assert [each.code for each in screen.refusals] == ["ledger"]

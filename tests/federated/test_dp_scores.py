@@ -11,13 +11,12 @@ from fedner.engines.in_process import InProcess
 from fedner.engines.workers import Workers
 from fedner.errors import FednerError
 from fedner.federated.algorithms import fedner
+from fedner.federated.answering import answers
 from fedner.federated.dp_steps import (
     BudgetSpentError,
     DPSteps,
-    PlatformPrivacy,
-    ScoreNoise,
 )
-from fedner.federated.messages import Broadcast
+from fedner.federated.messages import Order, ScoreReport
 from fedner.federated.platform import Platform
 from fedner.federated.record import RoundRecord
 from fedner.federated.run import OnRound, RunRecord, RunSettings, run
@@ -25,13 +24,14 @@ from fedner.privacy.budget import Budget
 from fedner.privacy.entropy import SeededSimulation
 from fedner.privacy.events import GaussianRelease
 from fedner.privacy.ledger import Ledger, read_spent
+from fedner.privacy.mechanisms import PLATFORM, UNIT_LOCAL, PlatformPrivacy, ScoreNoise
 from fedner.privacy.sampling import Units
 from fedner.privacy.scores import NoisedScores
 from fedner.scoring import Scores
 
 SIZES = {"alpha": 12, "beta": 10}
 EVERY = ScoreNoise(max_norm=5.0, noise_multiplier=20.0)
-SIMULATED = PlatformPrivacy(1.0, 8.0, 12, source=SeededSimulation(5), scores=EVERY)
+SIMULATED = PlatformPrivacy(UNIT_LOCAL, 1.0, 8.0, 12, source=SeededSimulation(5), scores=EVERY)
 
 
 def every_sentence(size: int) -> Units:
@@ -47,15 +47,15 @@ def scored(
     chosen = SIMULATED if settings is None else settings
     units, ledger = every_sentence(SIZES[name]), None
     if folder is not None:
-        chosen = PlatformPrivacy(1.0, 8.0, SIZES[name], scores=EVERY)
+        chosen = PlatformPrivacy(UNIT_LOCAL, 1.0, 8.0, SIZES[name], scores=EVERY)
         ledger = Ledger.open(folder / name, Budget(budget, 1e-5, "sentence"))
     tested = None if chosen.scores is None else units
     steps = DPSteps(chosen, (units,), ledger, tested=tested)
     return random_platform(name, SIZES[name], privacy=steps)
 
 
-def ask(round_: int = 1, shift: float = 0.0) -> Broadcast:
-    return Broadcast("run", round_, initial(shift), batches={"alpha": 4})
+def ask(round_: int = 1, shift: float = 0.0) -> Order:
+    return Order("run", round_, initial(shift), batches={"alpha": 4})
 
 
 def test_what_is_noised_are_the_counts_of_the_test_part() -> None:
@@ -102,7 +102,7 @@ def test_steps_and_scores_share_one_budget(tmp_path: Path) -> None:
     released = len(own.privacy.ledger.releases)  # type: ignore[union-attr]
     assert released == number - 1
     with pytest.raises(BudgetSpentError):
-        own.run_round(fedner().local, ask(number))
+        own.run_round(fedner(), ask(number))
     assert len(own.privacy.ledger.releases) == released  # type: ignore[union-attr]
     own.close()
     assert read_spent(tmp_path / "alpha").pld <= 0.5
@@ -112,14 +112,19 @@ def test_a_platform_without_budget_is_left_out_of_the_scores(tmp_path: Path) -> 
     def build(name: str) -> Platform:
         return scored(name, tmp_path, 0.05 if name == "alpha" else 100.0)
 
-    engine = InProcess(build, list(SIZES), fedner().local)
-    found = engine.evaluate(Broadcast("run", 1, initial()))
-    assert list(found) == ["beta"]
+    engine = InProcess(answers(build, fedner()), list(SIZES))
+    order = Order("run", 1, initial(), verb="evaluate")
+    found = {each.platform: each for each in engine.ask(dict.fromkeys(SIZES, order))}
+    assert found["alpha"] == ScoreReport("alpha", 1), "it says nothing, and that is no failure"
+    told = found["beta"]
+    assert isinstance(told, ScoreReport)
+    assert told.noised is not None
+    assert not told.scores
     engine.close()
 
 
 def test_deployed_without_such_noise_no_scores_leave() -> None:
-    own = scored(settings=PlatformPrivacy(1.0, 8.0, 12))
+    own = scored(settings=PlatformPrivacy(UNIT_LOCAL, 1.0, 8.0, 12))
     assert own.scores(ask()) is None
     clear = scored(settings=replace(SIMULATED, scores=None)).scores(ask())
     assert isinstance(clear, Scores), "a simulation protects nobody"
@@ -127,7 +132,7 @@ def test_deployed_without_such_noise_no_scores_leave() -> None:
 
 def test_of_unit_platform_they_are_refused() -> None:
     with pytest.raises(FednerError, match="trained in the clear"):
-        PlatformPrivacy(1.0, 8.0, 1, unit="platform", scores=EVERY)
+        PlatformPrivacy(PLATFORM, 1.0, 8.0, 1, scores=EVERY)
 
 
 def test_every_engine_tells_the_same_noised_scores() -> None:
@@ -135,15 +140,15 @@ def test_every_engine_tells_the_same_noised_scores() -> None:
     plan = RunSettings("run", 3, 6, SIZES, evaluate_every=2)
     records = []
     for engine in (
-        InProcess(scored, list(SIZES), algorithm.local),
-        Workers(scored, list(SIZES), algorithm.local, initial(), workers=2),
+        InProcess(answers(scored, algorithm), list(SIZES)),
+        Workers(answers(scored, algorithm), list(SIZES), initial(), workers=2),
     ):
         done = run(algorithm, engine, initial(), plan, 7)
         records.append([each.scores for each in done.rounds])
         engine.close()
     assert records[0] == records[1]
     assert [sorted(each) for each in records[0]] == [[], ["alpha", "beta"], ["alpha", "beta"]]
-    assert all(each["noised"] for scores in records[0] for each in scores.values())
+    assert all(isinstance(each, NoisedScores) for told in records[0] for each in told.values())
 
 
 def test_a_run_that_was_stopped_pays_for_no_scores_twice(tmp_path: Path) -> None:
@@ -153,10 +158,8 @@ def test_a_run_that_was_stopped_pays_for_no_scores_twice(tmp_path: Path) -> None
 
     def go(*, resume: bool, on_round: OnRound | None = None) -> RunRecord:
         engine = InProcess(
-            lambda name: scored(name, tmp_path / "ledgers"),
+            answers(lambda name: scored(name, tmp_path / "ledgers"), algorithm, tmp_path / "run"),
             list(SIZES),
-            algorithm.local,
-            folder=tmp_path / "run",
         )
         try:
             return run(
@@ -178,7 +181,7 @@ def test_a_run_that_was_stopped_pays_for_no_scores_twice(tmp_path: Path) -> None
     done = go(resume=True)
     assert done.resumed_from == 2
     assert done.rounds[2].scores == told[2].scores
-    assert all("noised" in each for each in done.rounds[2].scores.values())
+    assert all(isinstance(each, NoisedScores) for each in done.rounds[2].scores.values())
     for name in SIZES:
         spent = read_spent(tmp_path / "ledgers" / name)
         assert spent.steps == 12, "six updates and six scores"

@@ -29,20 +29,30 @@ from fedner.federated.algorithms import (
     fedner,
     scaffold,
 )
+from fedner.federated.answering import answers
 from fedner.federated.checkpoints import read_state
 from fedner.federated.dp_steps import (
     DPSteps,
-    PlatformPrivacy,
     padding_rows,
     sliced_units,
 )
-from fedner.federated.messages import Broadcast, update_from_bytes, update_to_bytes
+from fedner.federated.message_bytes import to_bytes, update_from_bytes
+from fedner.federated.messages import Order
 from fedner.federated.platform import Platform, platform
 from fedner.federated.run import RunRecord, RunSettings, run
 from fedner.federated.screening import NormRule
 from fedner.federated.server_noise import ServerNoise
 from fedner.privacy.entropy import SeededSimulation, SystemEntropy
 from fedner.privacy.events import GaussianRelease, from_json
+from fedner.privacy.mechanisms import (
+    MECHANISMS,
+    PLATFORM,
+    PLATFORM_CENTRAL,
+    UNIT_CENTRAL,
+    UNIT_LOCAL,
+    Mechanism,
+    PlatformPrivacy,
+)
 from fedner.privacy.noise import Clipped
 from fedner.privacy.noise import clip as clip_state
 from fedner.privacy.sampling import PoissonSample, Units, draw_sentences
@@ -57,9 +67,9 @@ def every_sentence(size: int) -> tuple[Units, ...]:
 
 
 def linear_steps(size: int = 12, noise: float = 1.0, **changes: object) -> DPSteps:
-    privacy = PlatformPrivacy(1.0, noise, size, source=SOURCE)
+    privacy = PlatformPrivacy(UNIT_LOCAL, 1.0, noise, size, source=SOURCE)
     privacy = replace(privacy, **changes)  # type: ignore[arg-type]
-    return DPSteps(privacy, () if privacy.unit == "platform" else every_sentence(size))
+    return DPSteps(privacy, every_sentence(size) if privacy.mechanism.samples_units else ())
 
 
 def dp_linear(name: str, **changes: object) -> Platform:
@@ -70,10 +80,11 @@ def linear_run(
     algorithm: Algorithm, rounds: int = 4, folder: Path | None = None, **changes: object
 ) -> RunRecord:
     noise = None
-    if changes.get("where") == "central":
-        noise = ServerNoise(1.0, 1.0, changes.get("unit") == "platform", source=SOURCE)
+    mechanism = changes.get("mechanism", UNIT_LOCAL)
+    if isinstance(mechanism, Mechanism) and mechanism.noises_sum:
+        noise = ServerNoise(mechanism, 1.0, 1.0, source=SOURCE)
     engine = InProcess(
-        lambda name: dp_linear(name, **changes), list(SIZES), algorithm.local, folder=folder
+        answers(lambda name: dp_linear(name, **changes), algorithm, folder), list(SIZES)
     )
     every = 1 if folder is not None else 0
     plan = RunSettings("dp", rounds, 9, SIZES, noise=noise, checkpoint_every=every)
@@ -91,7 +102,9 @@ def shared_of(record: RunRecord) -> dict[str, list[float]]:
 def tagger_steps(name: str, noise: float = 0.0, **changes: object) -> DPSteps:
     sentences = sentences_of(name)
     rows = padding_rows(new_tagger(name, "fedner"))
-    privacy = PlatformPrivacy(0.5, noise, 40, "document", source=SOURCE, padding_rows=rows)
+    privacy = PlatformPrivacy(
+        UNIT_LOCAL, 0.5, noise, 40, "document", source=SOURCE, padding_rows=rows
+    )
     privacy = replace(privacy, **changes)  # type: ignore[arg-type]
     return DPSteps(privacy, sliced_units(sentences, "document", privacy))
 
@@ -117,20 +130,20 @@ def one_by_one(name: str, steps: DPSteps, batch: int, names: set[str]) -> dict[s
 
 
 @pytest.mark.parametrize("part", ["joint", "frozen"])
-@pytest.mark.parametrize("where", ["local", "central"])
-def test_a_step_is_the_slow_loop_over_units(part: str, where: str) -> None:
+@pytest.mark.parametrize("mechanism", [UNIT_LOCAL, UNIT_CENTRAL], ids=lambda each: each.name)
+def test_a_step_is_the_slow_loop_over_units(part: str, mechanism: Mechanism) -> None:
     name, batch = NAMES[0], 20
-    steps = tagger_steps(name, private_part=part, where=where)
+    steps = tagger_steps(name, private_part=part, mechanism=mechanism)
     own = tagger_platform(name, dropout=0.0, privacy=steps)
-    broadcast = Broadcast("run", 1, first_shared(dropout=0.0), batches={name: batch})
+    broadcast = Order("run", 1, first_shared(dropout=0.0), batches={name: batch})
     steps.begin(0)
     found = own.gradient(broadcast, 0)
     names = {*own.partition.shared, *(own.partition.private if part == "joint" else ())}
     expected = one_by_one(name, steps, batch, names)
-    divisor = 1.0 if where == "central" else steps.settings.expected(batch)
+    divisor = 1.0 if mechanism is UNIT_CENTRAL else steps.settings.expected(batch)
     for key, tensor in found.shared.items():
         # A sum that nobody noised yet keeps all its digits.
-        wide = expected[key].double() if where == "central" else expected[key]
+        wide = expected[key].double() if mechanism is UNIT_CENTRAL else expected[key]
         torch.testing.assert_close(tensor, wide / divisor, rtol=1e-4, atol=1e-7)
     assert set(found.private) == (set(own.partition.private) if part == "joint" else set())
     for key, tensor in found.private.items():
@@ -143,8 +156,8 @@ def test_a_frozen_private_part_stays_and_thaws() -> None:
     name = NAMES[0]
     own = tagger_platform(name, privacy=tagger_steps(name, 1.0, private_part="frozen"))
     before = {key: tensor.clone() for key, tensor in own.private().items()}
-    broadcast = Broadcast("run", 1, first_shared(), batches={name: 8})
-    own.run_round(fedner(FednerSettings(local_steps=2)).local, broadcast)
+    broadcast = Order("run", 1, first_shared(), batches={name: 8})
+    own.run_round(fedner(FednerSettings(local_steps=2)), broadcast)
     assert all(torch.equal(before[key], tensor) for key, tensor in own.private().items())
     assert all(tensor.requires_grad for tensor in own.private().values())
 
@@ -152,7 +165,7 @@ def test_a_frozen_private_part_stays_and_thaws() -> None:
 def test_padding_rows_stay_zero_under_noise() -> None:
     name = NAMES[0]
     own = tagger_platform(name, privacy=tagger_steps(name, 1.0))
-    update = own.run_round(fedner().local, Broadcast("run", 1, first_shared(), batches={name: 8}))
+    update = own.run_round(fedner(), Order("run", 1, first_shared(), batches={name: 8}))
     table = update.tensors["embeddings.characters.embedding.weight"]
     assert not bool(table[0].any())
     assert bool(table[1:].all())
@@ -162,11 +175,10 @@ def test_an_empty_draw_is_noise_alone_and_says_nothing_of_it() -> None:
     own = random_platform(
         "alpha", 12, privacy=linear_steps(noise_multiplier=2.0, public_units=10**9)
     )
-    update = own.run_round(fedner().local, Broadcast("run", 1, initial(), batches={"alpha": 1}))
+    update = own.run_round(fedner(), Order("run", 1, initial(), batches={"alpha": 1}))
     assert all(float(tensor) != 0.0 for tensor in update.tensors.values())
     assert own.learner.seen == []  # type: ignore[attr-defined]
     assert update.loss is None
-    assert update.scores is None
 
 
 # Noise: accepted at sigma, rejected at two thirds and at three halves of it.
@@ -217,7 +229,7 @@ def test_noise_of_an_update_is_that_of_its_event(is_deployed: bool) -> None:
     own = wide("a", noise_multiplier=1.5, max_grad_norm=2.0, source=source)
     other = wide("b", noise_multiplier=1.5, max_grad_norm=2.0, source=source)
     shared = {name: torch.zeros(WIDE) for name in ("shared.a", "shared.b")}
-    broadcast = Broadcast("run", 1, linear_partition().shared_state({**shared, "private.c": None}),
+    broadcast = Order("run", 1, linear_partition().shared_state({**shared, "private.c": None}),
                           batches={"a": 2})  # type: ignore[dict-item]  # fmt: skip
     steps = own.privacy
     assert steps is not None
@@ -228,7 +240,7 @@ def test_noise_of_an_update_is_that_of_its_event(is_deployed: bool) -> None:
         assert accepts(tensor, sigma)
         assert not accepts(tensor, sigma * 2 / 3)
         assert not accepts(tensor, sigma * 3 / 2)
-    update = own.run_round(fedner().local, replace(broadcast, round=2))
+    update = own.run_round(fedner(), replace(broadcast, round=2))
     for tensor in update.tensors.values():
         assert accepts(tensor, sigma)
         assert not accepts(tensor, sigma * 2 / 3)
@@ -248,17 +260,17 @@ def test_noise_of_an_update_is_that_of_its_event(is_deployed: bool) -> None:
         assert abs(correlation) < 5 / WIDE**0.5
 
 
-@pytest.mark.parametrize("unit", ["sentence", "platform"])
-def test_noise_of_the_server_is_on_the_sum(unit: str) -> None:
-    changes = {"where": "central", "unit": unit, "max_grad_norm": 3.0}
+@pytest.mark.parametrize("mechanism", [UNIT_CENTRAL, PLATFORM_CENTRAL], ids=lambda each: each.name)
+def test_noise_of_the_server_is_on_the_sum(mechanism: Mechanism) -> None:
+    changes = {"mechanism": mechanism, "max_grad_norm": 3.0}
     algorithm = fedner(FednerSettings(server_optimizer=FedAvgSettings().local.optimizer))
-    engine = InProcess(lambda name: wide(name, **changes), ["a", "b"], algorithm.local)
-    noise = ServerNoise(3.0, 0.5, unit == "platform", source=SOURCE)
+    engine = InProcess(answers(lambda name: wide(name, **changes), algorithm), ["a", "b"])
+    noise = ServerNoise(mechanism, 3.0, 0.5, source=SOURCE)
     plan = RunSettings("dp", 1, 4, {"a": 4, "b": 4}, noise=noise)
     zeros = {name: torch.zeros(WIDE) for name in ("shared.a", "shared.b", "private.c")}
     done = run(algorithm, engine, linear_partition().shared_state(zeros), plan, 7)
     # SGD at rate 0.1 along the noised sum over 4 expected units, or over 2 platforms.
-    sigma = 0.1 * 0.5 * 3.0 / (2 if unit == "platform" else 4)
+    sigma = 0.1 * 0.5 * 3.0 / (4 if mechanism.samples_units else 2)
     for tensor in done.server.shared.values():
         assert accepts(tensor, sigma)
         assert not accepts(tensor, sigma * 2 / 3)
@@ -268,9 +280,9 @@ def test_noise_of_the_server_is_on_the_sum(unit: str) -> None:
 
 def test_strict_local_privacy_bounds_and_noises_the_whole_update() -> None:
     own = random_platform(
-        "alpha", privacy=linear_steps(unit="platform", noise_multiplier=0.0, max_grad_norm=1e-3)
+        "alpha", privacy=linear_steps(mechanism=PLATFORM, noise_multiplier=0.0, max_grad_norm=1e-3)
     )
-    update = own.run_round(fedavg().local, Broadcast("run", 1, initial(), batches={"alpha": 4}))
+    update = own.run_round(fedavg(), Order("run", 1, initial(), batches={"alpha": 4}))
     size = sum(float(tensor.square().sum()) for tensor in update.tensors.values()) ** 0.5
     assert size == pytest.approx(1e-3)
     event = from_json(update.event["release"])  # type: ignore[index]
@@ -291,7 +303,7 @@ def pre_noise(data: list[tuple[float, ...]], weights: tuple[float, ...], clip: f
     for name, value in zip(learner.weights(), weights, strict=True):
         learner.weights()[name].fill_(value)
     units = every_sentence(len(data))
-    steps = DPSteps(PlatformPrivacy(clip, 0.0, 1, source=SOURCE), units)
+    steps = DPSteps(PlatformPrivacy(UNIT_LOCAL, clip, 0.0, 1, source=SOURCE), units)
     found = steps.gradient(learner, linear_partition(), 1, (), 0)  # all units; divided by 1
     return torch.cat([found[name] for name in sorted(found)]).double()
 
@@ -311,7 +323,7 @@ def test_one_unit_moves_the_joint_sum_by_at_most_the_clip(
 
 def test_private_in_the_clear_is_refused_because_it_moves_more_than_the_clip() -> None:
     with pytest.raises(FednerError, match="every other unit"):
-        PlatformPrivacy(1.0, 1.0, 10, private_part="clear")
+        PlatformPrivacy(UNIT_LOCAL, 1.0, 1.0, 10, private_part="clear")
     # What would happen: step the private weight in the clear, then look at the shared sum.
     many = [(1.0, 0.0, 1.0, 0.0)] * 30
     odd = (0.0, 0.0, 3.0, 9.0)  # touches the private weight alone: its shared gradient is zero
@@ -334,50 +346,59 @@ def test_private_in_the_clear_is_refused_because_it_moves_more_than_the_clip() -
 # Whole runs.
 
 
-@pytest.mark.parametrize("where", ["local", "central"])
-@pytest.mark.parametrize("unit", ["sentence", "platform"])
-def test_every_noise_runs_with_fedner_and_tells_what_it_cost(where: str, unit: str) -> None:
-    done = linear_run(fedner(), where=where, unit=unit)
+@pytest.mark.parametrize("mechanism", MECHANISMS.values(), ids=lambda each: each.name)
+def test_every_noise_runs_with_fedner_and_tells_what_it_cost(mechanism: Mechanism) -> None:
+    done = linear_run(fedner(), mechanism=mechanism)
     for record in done.rounds:
         assert record.loss is None
         assert set(record.events) == set(SIZES)
-    event = from_json(done.rounds[0].events["beta"])
+    event = done.rounds[0].events["beta"]
     assert isinstance(event, GaussianRelease)
     assert event.is_simulation
-    probability = 1.0 if unit == "platform" else 3 / 10
+    probability = 3 / 10 if mechanism.samples_units else 1.0
     assert event.sampling_probability == pytest.approx(probability)
 
 
 @pytest.mark.parametrize("name", ["fedavg", "fedprox", "fedadam", "scaffold"])
 def test_relatives_take_local_noise_and_count_their_public_steps(name: str) -> None:
     done = linear_run(algorithm_named(name), public_units=90)
-    event = from_json(done.rounds[0].events["gamma"])
+    event = done.rounds[0].events["gamma"]
     assert isinstance(event, GaussianRelease)
     assert event.steps == 10, "by the public 90 units in batches of 9, not by the true 5"
 
 
-def test_fedavg_with_noise_at_the_server_protects_platforms_only(
-    caplog: pytest.LogCaptureFixture,
+REFUSED = {
+    "differences": (fedavg(), UNIT_CENTRAL),
+    "local_steps: found 2": (fedner(FednerSettings(local_steps=2)), UNIT_CENTRAL),
+    "'weights'": (fedavg(FedAvgSettings(sends="weights")), PLATFORM_CENTRAL),
+    "'sum' with noise at the server; expected mean": (
+        fedner(FednerSettings(loss="sum")), UNIT_CENTRAL,
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("why", REFUSED)
+def test_what_noise_at_the_server_does_not_cover_is_refused_by_server_and_platforms(
+    why: str,
 ) -> None:
-    assert linear_run(fedavg(), where="central", unit="platform").rounds
-    with pytest.raises(FednerError, match="differences"):
-        linear_run(fedavg(), where="central")
-    with pytest.raises(FednerError, match="alpha: it cannot take part"):
-        linear_run(fedner(FednerSettings(local_steps=2)), where="central")
-    assert "more than one step" in caplog.text, "the platform's own log has the reason"
-    with pytest.raises(FednerError, match="weights"):
-        linear_run(fedavg(FedAvgSettings(sends="weights")), where="central", unit="platform")
-    with pytest.raises(FednerError, match="alpha: it cannot take part"):
-        linear_run(fedner(FednerSettings(loss="sum")), where="central")
-    assert "expected 'mean'" in caplog.text
+    algorithm, mechanism = REFUSED[why]
+    with pytest.raises(FednerError, match=f"noise at the server: .*{why}"):
+        linear_run(algorithm, mechanism=mechanism)
+    own = dp_linear("alpha", mechanism=mechanism)
+    with pytest.raises(FednerError, match=f"platform 'alpha': .*{why}"):
+        own.run_round(algorithm, Order("run", 1, initial(), batches={"alpha": 4}))
+
+
+def test_fedavg_with_noise_at_the_server_protects_platforms() -> None:
+    assert linear_run(fedavg(), mechanism=PLATFORM_CENTRAL).rounds
 
 
 def test_unit_platform_refuses_what_its_one_clip_does_not_cover() -> None:
-    own = dp_linear("alpha", unit="platform")
+    own = dp_linear("alpha", mechanism=PLATFORM)
     algorithm = scaffold(ScaffoldSettings(steps=1))
     extra = algorithm.init(initial()).extra
     with pytest.raises(FednerError, match="extra tensors"):
-        own.run_round(algorithm.local, Broadcast("run", 1, initial(), extra, {"alpha": 4}))
+        own.run_round(algorithm, Order("run", 1, initial(), extra, {"alpha": 4}))
 
 
 def test_scaffolds_variates_are_made_of_noised_steps_alone() -> None:
@@ -387,17 +408,17 @@ def test_scaffolds_variates_are_made_of_noised_steps_alone() -> None:
     for name in ("alpha", "beta"):
         own = random_platform(name, 12, privacy=linear_steps(public_units=10**9))
         own.name = "same"  # other data, the same streams
-        answers.append(own.run_round(algorithm.local, Broadcast(
+        answers.append(own.run_round(algorithm, Order(
             "run", 1, initial(), algorithm.init(initial()).extra, {"same": 1}
         )))  # fmt: skip
     left, right = answers
-    assert update_to_bytes(left) == update_to_bytes(right)
+    assert to_bytes(left) == to_bytes(right)
     assert all(float(tensor) for tensor in left.extra.values())
 
 
 def test_slices_are_disjoint_by_unit_and_compose_in_parallel() -> None:
     sentences = sentences_of(NAMES[0])
-    privacy = PlatformPrivacy(1.0, 1.0, 40, "document", num_slices=3, source=SOURCE)
+    privacy = PlatformPrivacy(UNIT_LOCAL, 1.0, 1.0, 40, "document", num_slices=3, source=SOURCE)
     pools = sliced_units(sentences, "document", privacy)
     members = [sentence for pool in pools for unit in pool.members for sentence in unit]
     assert sorted(members) == list(range(len(sentences)))
@@ -423,7 +444,7 @@ def test_slices_are_disjoint_by_unit_and_compose_in_parallel() -> None:
 def test_a_sentence_less_moves_no_other_to_another_slice() -> None:
     """Not even the sentences behind it in its document, whose places are counted anew."""
     words = [(f"word{number}", "and", "more") for number in range(60)]
-    privacy = PlatformPrivacy(1.0, 1.0, 40, num_slices=4, source=SOURCE)
+    privacy = PlatformPrivacy(UNIT_LOCAL, 1.0, 1.0, 40, num_slices=4, source=SOURCE)
 
     def slices(kept: list[tuple[str, ...]]) -> list[set[tuple[str, ...]]]:
         sentences = [
@@ -444,22 +465,21 @@ def test_the_order_of_platforms_and_a_resume_change_no_bit(tmp_path: Path) -> No
     resumed = linear_run(algorithm, 6, tmp_path / "run")
     assert resumed.resumed_from == 3
     assert shared_of(resumed) == shared_of(whole)
-    central = linear_run(fedner(), where="central")
+    central = linear_run(fedner(), mechanism=UNIT_CENTRAL)
     backwards = dict(reversed(SIZES.items()))
     engine = InProcess(
-        lambda name: dp_linear(name, where="central"), list(backwards), fedner().local
+        answers(lambda name: dp_linear(name, mechanism=UNIT_CENTRAL), fedner()), list(backwards)
     )
-    noise = ServerNoise(1.0, 1.0, source=SOURCE)
+    noise = ServerNoise(UNIT_CENTRAL, 1.0, 1.0, source=SOURCE)
     other = run(fedner(), engine, initial(), RunSettings("dp", 4, 9, backwards, noise=noise), 7)
     assert shared_of(other) == shared_of(central)
 
 
 def test_what_leaves_is_noised_and_nothing_else() -> None:
     own = dp_linear("alpha")
-    update = own.run_round(fedner().local, Broadcast("run", 1, initial(), batches={"alpha": 4}))
-    back = update_from_bytes(update_to_bytes(update))
+    update = own.run_round(fedner(), Order("run", 1, initial(), batches={"alpha": 4}))
+    back = update_from_bytes(to_bytes(update))
     assert back.loss is None
-    assert back.scores is None
     assert set(back.event) == {"release"}  # type: ignore[arg-type]
     assert "num_units" not in json.dumps(back.event), "how many were drawn is private"
 
@@ -467,13 +487,13 @@ def test_what_leaves_is_noised_and_nothing_else() -> None:
 # Every platform its own whole batch.
 
 
-@pytest.mark.parametrize("where", ["local", "central"])
-def test_own_batches_are_accounted_with_n_over_the_public_size(where: str) -> None:
+@pytest.mark.parametrize("mechanism", [UNIT_LOCAL, UNIT_CENTRAL], ids=lambda each: each.name)
+def test_own_batches_are_accounted_with_n_over_the_public_size(mechanism: Mechanism) -> None:
     algorithm = fedner(FednerSettings(batching="each"))
-    done = linear_run(algorithm, rounds=2, where=where)
+    done = linear_run(algorithm, rounds=2, mechanism=mechanism)
     for record in done.rounds:
         for name, size in SIZES.items():
-            event = from_json(record.events[name])
+            event = record.events[name]
             assert isinstance(event, GaussianRelease)
             assert event.sampling_probability == min(1.0, 9 / size), "9 units of each platform"
     assert min(SIZES.values()) < 9, "a platform below the batch takes part as a whole"
@@ -481,12 +501,12 @@ def test_own_batches_are_accounted_with_n_over_the_public_size(where: str) -> No
 
 def test_the_server_divides_own_batches_by_what_all_of_them_expect() -> None:
     """Without noise the joint step is the sum of clipped gradients over 9 + 9 + 5 units."""
-    silent = {"where": "central", "noise_multiplier": 0.0}
+    silent = {"mechanism": UNIT_CENTRAL, "noise_multiplier": 0.0}
     draws = {}
     for name, size in SIZES.items():
         own = dp_linear(name, **silent)
-        ask = Broadcast("dp", 1, initial(), batches=dict.fromkeys(SIZES, 9))
-        draws[name] = own.run_round(fedner().local, ask).tensors
+        ask = Order("dp", 1, initial(), batches=dict.fromkeys(SIZES, 9))
+        draws[name] = own.run_round(fedner(), ask).tensors
         assert own.privacy is not None
         assert own.privacy.settings.expected(9) == min(9, size)
     algorithm = fedner(
@@ -495,8 +515,8 @@ def test_the_server_divides_own_batches_by_what_all_of_them_expect() -> None:
             batching="each",
         )
     )
-    noise = ServerNoise(1.0, 0.0, source=SOURCE)
-    engine = InProcess(lambda name: dp_linear(name, **silent), list(SIZES), algorithm.local)
+    noise = ServerNoise(UNIT_CENTRAL, 1.0, 0.0, source=SOURCE)
+    engine = InProcess(answers(lambda name: dp_linear(name, **silent), algorithm), list(SIZES))
     done = run(algorithm, engine, initial(), RunSettings("dp", 1, 9, SIZES, noise=noise), 7)
     for key, tensor in done.server.shared.items():
         total = sum(float(draws[name][key]) for name in SIZES)
@@ -536,7 +556,7 @@ def test_dropout_of_a_deployed_step_follows_from_no_seed(is_deployed: bool) -> N
         own = platform(
             "alpha", learner, linear_partition(), 7, privacy=linear_steps(4, source=source)
         )
-        own.run_round(fedner().local, Broadcast("run", 1, initial(), batches={"alpha": 4}))
+        own.run_round(fedner(), Order("run", 1, initial(), batches={"alpha": 4}))
         seeds += learner.seeds
     assert len(seeds) == 2
     if is_deployed:
@@ -551,9 +571,9 @@ def test_dropout_of_a_deployed_step_follows_from_no_seed(is_deployed: bool) -> N
 def test_the_server_refuses_no_sum_for_its_size_before_it_noised_it() -> None:
     """Empty draws have norm 0: by their median every other sum would be absurd."""
     algorithm = fedner()
-    engine = InProcess(lambda name: dp_linear(name, where="central"), list(SIZES),
-                       algorithm.local)  # fmt: skip
-    noise = ServerNoise(1.0, 1.0, source=SOURCE)
+    made = answers(lambda name: dp_linear(name, mechanism=UNIT_CENTRAL), algorithm)
+    engine = InProcess(made, list(SIZES))
+    noise = ServerNoise(UNIT_CENTRAL, 1.0, 1.0, source=SOURCE)
     strict = NormRule(factor=1.0001, bound=1e-6)
     plan = RunSettings("dp", 12, 3, SIZES, noise=noise, norms=strict, on_refusal="stop")
     done = run(algorithm, engine, initial(), plan, 7)
@@ -561,7 +581,7 @@ def test_the_server_refuses_no_sum_for_its_size_before_it_noised_it() -> None:
 
 
 def test_norms_of_sums_without_noise_are_stored_nowhere(tmp_path: Path) -> None:
-    linear_run(fedner(), rounds=3, folder=tmp_path / "central", where="central")
+    linear_run(fedner(), rounds=3, folder=tmp_path / "central", mechanism=UNIT_CENTRAL)
     linear_run(fedner(), rounds=3, folder=tmp_path / "local")
     assert read_state(tmp_path / "central" / "server", 3)[1]["norms"] == []
     assert read_state(tmp_path / "local" / "server", 3)[1]["norms"]
@@ -574,14 +594,22 @@ def test_a_failed_step_for_the_server_has_the_precision_of_any_other(
     name = NAMES[0]
 
     def answer(fails: bool) -> dict[str, torch.dtype]:
-        own = tagger_platform(name, privacy=tagger_steps(name, 1.0, where="central"))
+        own = tagger_platform(name, privacy=tagger_steps(name, 1.0, mechanism=UNIT_CENTRAL))
         if fails:
             monkeypatch.setattr("fedner.federated.dp_steps.draw_sentences", lambda *_, **__: 1 / 0)
-        order = Broadcast("run", 1, first_shared(), batches={name: 8})
-        update = own.run_round(fedner().local, order)
+        order = Order("run", 1, first_shared(), batches={name: 8})
+        update = own.run_round(fedner(), order)
         assert bool(next(iter(update.tensors.values())).any()) is not fails
         return {key: tensor.dtype for key, tensor in update.tensors.items()}
 
     working = answer(fails=False)
     assert set(working.values()) == {torch.float64}
     assert answer(fails=True) == working
+
+
+def test_one_update_of_a_round_is_released_and_no_second() -> None:
+    steps = linear_steps(mechanism=PLATFORM)
+    steps.begin(0)
+    steps.update(initial(), ("round", 1))
+    with pytest.raises(FednerError, match="for which 1 were charged"):
+        steps.update(initial(), ("round", 1))

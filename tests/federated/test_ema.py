@@ -12,9 +12,10 @@ from linear_platform import SGD, initial, linear_platform, random_platform, valu
 from fedner.engines.in_process import InProcess
 from fedner.errors import FednerError
 from fedner.federated.algorithms import ALGORITHMS, FednerSettings, algorithm_named, fedner
+from fedner.federated.answering import answers
 from fedner.federated.checkpoints import read_state
 from fedner.federated.ema import averaged
-from fedner.federated.messages import Broadcast
+from fedner.federated.messages import Order
 from fedner.federated.platform import LocalSettings, Platform
 from fedner.federated.run import RunRecord, RunSettings, run
 
@@ -56,7 +57,7 @@ def test_steps_go_on_from_the_weights_and_scores_from_the_average() -> None:
     algorithm = fedner(FednerSettings(server_optimizer=SGD))
 
     def go(rounds: int, ema_decay: float | None) -> RunRecord:
-        engine = InProcess(platforms.__getitem__, ["p", "q"], algorithm.local)
+        engine = InProcess(answers(platforms.__getitem__, algorithm), ["p", "q"])
         settings = RunSettings("test", rounds, 2, {"p": 3, "q": 1}, ema_decay=ema_decay)
         return run(algorithm, engine, initial(), settings, seed=7)
 
@@ -84,7 +85,7 @@ def test_scoring_shows_the_average_and_puts_the_weights_back() -> None:
     platform = linear_platform("p", LocalSettings(optimizer=SGD, ema_decay=0.5))
     platform.private()["private.c"].fill_(3.0)
     platform.ema = {"private.c": torch.tensor([1.0])}
-    scores = platform.scores(Broadcast("test", 1, initial(0.25, 0.5)))
+    scores = platform.scores(Order("test", 1, initial(0.25, 0.5)))
     assert scores is not None
     assert scores.strict["X"].fp == 1750  # |0.25| + |0.5| + |1|, not |3|, in thousandths
     assert values(platform.private()) == {"private.c": 3.0}
@@ -98,7 +99,7 @@ def averaging(name: str) -> Platform:
 
 def start(name: str, folder: Path, *, resume: bool = False, **changes: Any) -> RunRecord:
     algorithm = algorithm_named(name)
-    engine = InProcess(averaging, NAMES, algorithm.local, folder=folder)
+    engine = InProcess(answers(averaging, algorithm, folder), NAMES)
     settings = RunSettings(
         "test",
         changes.pop("rounds", 7),

@@ -10,13 +10,15 @@ from torch import Tensor
 
 from fedner.engines.in_process import InProcess
 from fedner.federated.algorithms import FednerSettings, fedner
-from fedner.federated.dp_steps import DPSteps, PlatformPrivacy
-from fedner.federated.messages import Broadcast
+from fedner.federated.answering import answers
+from fedner.federated.dp_steps import DPSteps
+from fedner.federated.messages import Order
 from fedner.federated.platform import LocalSettings, Platform, platform
 from fedner.federated.run import RunSettings, run
 from fedner.federated.server_noise import ServerNoise
 from fedner.optimizers import OptimizerSettings
 from fedner.privacy.entropy import SeededSimulation, Source, SystemEntropy
+from fedner.privacy.mechanisms import UNIT_CENTRAL, PlatformPrivacy
 from fedner.privacy.noise import Clipped, clip
 from fedner.privacy.sampling import Units
 from fedner.tensors import SharedState
@@ -43,7 +45,7 @@ class Silent(LinearLearner):
 
 
 def silent(source: Source, **changes: object) -> Platform:
-    settings = PlatformPrivacy(3.0, 0.5, 4, where="central", source=source, **changes)  # type: ignore[arg-type]
+    settings = PlatformPrivacy(UNIT_CENTRAL, 3.0, 0.5, 4, source=source, **changes)  # type: ignore[arg-type]
     steps = DPSteps(settings, (Units("sentence", ((0,),)),))
     local = LocalSettings(OptimizerSettings("sgd", RATE), max_grad_norm=None)
     return platform("a", Silent(), linear_partition(), 7, local, privacy=steps)
@@ -68,8 +70,8 @@ def correlation(left: Tensor, right: Tensor) -> float:
 def test_with_noise_at_the_server_the_private_part_is_noised_at_home(source: Source) -> None:
     own = silent(source)
     before = own.private()["private.c"].clone()
-    broadcast = Broadcast("run", 1, zeros(), batches={"a": 2})
-    update = own.run_round(fedner(FednerSettings()).local, broadcast)
+    broadcast = Order("run", 1, zeros(), batches={"a": 2})
+    update = own.run_round(fedner(FednerSettings()), broadcast)
     assert all(not bool(tensor.any()) for tensor in update.tensors.values()), "the server noises it"
     moved = own.private()["private.c"] - before
     sigma = RATE * 0.5 * 3.0 / 2  # the expected size is 2
@@ -80,7 +82,7 @@ def test_with_noise_at_the_server_the_private_part_is_noised_at_home(source: Sou
 
 def test_a_frozen_private_part_needs_no_noise_at_home() -> None:
     own = silent(SeededSimulation(5), private_part="frozen")
-    update = own.run_round(fedner().local, Broadcast("run", 1, zeros(), batches={"a": 2}))
+    update = own.run_round(fedner(), Order("run", 1, zeros(), batches={"a": 2}))
     assert set(update.tensors) == {"shared.a", "shared.b"}
     assert not bool(own.private()["private.c"].any())
 
@@ -89,8 +91,8 @@ def noises(source: Source) -> list[Tensor]:
     """What each of three rounds added to a shared weight, from a run whose sums are zero."""
     algorithm = fedner(FednerSettings(server_optimizer=OptimizerSettings("sgd", RATE)))
     own = silent(source)
-    engine = InProcess(lambda _: own, ["a"], algorithm.local)
-    noise = ServerNoise(3.0, 0.5, source=source)
+    engine = InProcess(answers(lambda _: own, algorithm), ["a"])
+    noise = ServerNoise(UNIT_CENTRAL, 3.0, 0.5, source=source)
     done = run(algorithm, engine, zeros(), RunSettings("dp", 3, 2, {"a": 4}, noise=noise), 7)
     assert isinstance(own.learner, Silent)
     assert len(own.learner.broadcast) == 3

@@ -14,20 +14,22 @@ from fedner.engines.in_process import InProcess
 from fedner.engines.workers import Workers
 from fedner.errors import FednerError
 from fedner.federated.algorithms import fedner, scaffold
-from fedner.federated.dp_steps import DPSteps, PlatformPrivacy
+from fedner.federated.answering import answers
+from fedner.federated.dp_steps import DPSteps
 from fedner.federated.engine import Engine
-from fedner.federated.messages import Broadcast, Failure, Update
+from fedner.federated.messages import Failure, Order, Update
 from fedner.federated.orders import OrderRefusedError, PublicPlan, RoundPassedError
 from fedner.federated.platform import LocalSettings, Platform, platform
 from fedner.privacy.accountant import epsilon
 from fedner.privacy.budget import Budget
 from fedner.privacy.entropy import SystemEntropy
 from fedner.privacy.ledger import Ledger
+from fedner.privacy.mechanisms import UNIT_LOCAL, PlatformPrivacy
 from fedner.privacy.sampling import Units
 from fedner.tensors import SharedState
 
 PLAN = PublicPlan({"alpha": 12, "beta": 6}, 6, "joint", 20)
-GOOD = Broadcast("run", 3, initial(), batches={"alpha": 4, "beta": 2})
+GOOD = Order("run", 3, initial(), batches={"alpha": 4, "beta": 2})
 
 
 def altered(**tensors: Tensor | None) -> SharedState:
@@ -79,7 +81,7 @@ def planned(name: str = "alpha") -> Platform:
 
 
 def test_the_good_order_is_taken() -> None:
-    assert planned().run_round(fedner().local, GOOD).round == 3
+    assert planned().run_round(fedner(), GOOD).round == 3
 
 
 @pytest.mark.parametrize("name", SPOILT)
@@ -87,7 +89,7 @@ def test_an_order_that_is_not_the_studys_is_refused_before_anything_is_done(name
     own = planned()
     before = own.state()
     with pytest.raises(OrderRefusedError, match="platform 'alpha' refuses the order"):
-        own.run_round(fedner().local, SPOILT[name])
+        own.run_round(fedner(), SPOILT[name])
     assert own.learner.seen == []  # type: ignore[attr-defined]
     after = own.state()
     assert after.facts == before.facts
@@ -101,9 +103,9 @@ def test_scores_are_computed_for_no_such_order_either(name: str) -> None:
 
 
 def test_extras_are_those_of_the_algorithm() -> None:
-    local = scaffold().local
+    local = scaffold()
     own = random_platform("alpha")
-    good = Broadcast("run", 1, initial(), initial(), {"alpha": 4})
+    good = Order("run", 1, initial(), initial(), {"alpha": 4})
     with pytest.raises(OrderRefusedError, match="extra"):
         own.run_round(local, replace(good, extra=SharedState({})))
     with pytest.raises(OrderRefusedError, match="not finite"):
@@ -114,11 +116,11 @@ def test_extras_are_those_of_the_algorithm() -> None:
 @pytest.mark.parametrize("kind", ["serial", "workers"])
 @pytest.mark.parametrize("name", ["round 0", "not a number", "whole batch"])
 def test_every_engine_tells_the_server_the_same_words(kind: str, name: str) -> None:
-    local, engine = fedner().local, None
+    local, engine = fedner(), None
     try:
         engine = _engine(kind, local)
-        [reply] = list(engine.round(SPOILT[name], ["alpha"]))
-        [sound] = list(engine.round(GOOD, ["alpha"]))
+        [reply] = list(engine.ask({"alpha": SPOILT[name]}))
+        [sound] = list(engine.ask({"alpha": GOOD}))
     finally:
         if engine is not None:
             engine.close()
@@ -130,8 +132,8 @@ def test_every_engine_tells_the_server_the_same_words(kind: str, name: str) -> N
 
 def _engine(kind: str, local: Any) -> Engine:
     if kind == "serial":
-        return InProcess(planned, ["alpha", "beta"], local)
-    return Workers(planned, ["alpha", "beta"], local, initial(), workers=2)
+        return InProcess(answers(planned, local), ["alpha", "beta"])
+    return Workers(answers(planned, local), ["alpha", "beta"], initial(), workers=2)
 
 
 # Fixed rows.
@@ -150,16 +152,16 @@ def test_padding_rows_are_never_taken_from_a_broadcast(is_scaffold: bool) -> Non
         extra[key][row] = 3e38
     algorithm = scaffold() if is_scaffold else fedner()
     empty = SharedState({})
-    order = Broadcast("run", 1, hostile, extra if is_scaffold else empty, {name: 8})
+    order = Order("run", 1, hostile, extra if is_scaffold else empty, {name: 8})
     before = hostile[table].clone()
-    update = own.run_round(algorithm.local, order)
+    update = own.run_round(algorithm, order)
     for key, row in own.fixed_rows.items():
         assert not bool(own.shared()[key][row].any())
         assert not bool(update.tensors[key][row].any())
     assert torch.equal(hostile[table], before), "the server's own tensors are not written to"
     if not is_scaffold:
         honest = tagger_platform(name, trainable_words=True, dropout=0.0)
-        expected = honest.run_round(algorithm.local, replace(order, shared=shared))
+        expected = honest.run_round(algorithm, replace(order, shared=shared))
         assert all(torch.equal(update.tensors[key], each) for key, each in expected.tensors.items())
 
 
@@ -168,7 +170,7 @@ def test_padding_rows_are_never_taken_from_a_broadcast(is_scaffold: bool) -> Non
 
 def sliced(folder: Path) -> Platform:
     """A deployed platform with three slices of its sentences, a round each, and a ledger."""
-    privacy = PlatformPrivacy(1.0, 2.0, 12, num_slices=3, source=SystemEntropy())
+    privacy = PlatformPrivacy(UNIT_LOCAL, 1.0, 2.0, 12, num_slices=3, source=SystemEntropy())
     pools = tuple(
         Units("sentence", tuple((at,) for at in range(12) if at % 3 == part)) for part in range(3)
     )
@@ -187,12 +189,12 @@ def test_rounds_below_one_book_no_slice_twice(tmp_path: Path) -> None:
     pools, ledger = own.privacy.pools, own.privacy.ledger
     assert ledger is not None
     for number in (0, -1, -2, 1, 2, 3, 4):
-        order = Broadcast("run", number, initial(), batches={"alpha": 2})
+        order = Order("run", number, initial(), batches={"alpha": 2})
         if number < 1:
             with pytest.raises(OrderRefusedError):
-                own.run_round(fedner().local, order)
+                own.run_round(fedner(), order)
         else:
-            own.run_round(fedner().local, order)
+            own.run_round(fedner(), order)
             drawn.append(own.privacy.turn)
     assert drawn == [0, 1, 2, 2]
     charged = [entry.event.slice.name for entry in ledger.releases]  # type: ignore[union-attr]
@@ -208,50 +210,54 @@ def test_rounds_below_one_book_no_slice_twice(tmp_path: Path) -> None:
     own.close()
 
 
-def asks(number: int, shift: float = 0.0) -> Broadcast:
-    return Broadcast("run", number, initial(shift), batches={"alpha": 2})
+def asks(number: int, shift: float = 0.0) -> Order:
+    return Order("run", number, initial(shift), batches={"alpha": 2})
 
 
 def test_an_earlier_round_comes_from_the_record_or_not_at_all(tmp_path: Path) -> None:
     own = sliced(tmp_path)
-    first = own.run_round(fedner().local, asks(1))
-    own.run_round(fedner().local, asks(3))
+    first = own.run_round(fedner(), asks(1))
+    own.run_round(fedner(), asks(3))
     for order in (asks(1, 0.5), asks(2)):
         with pytest.raises(RoundPassedError):
-            own.run_round(fedner().local, order)
-    again = own.run_round(fedner().local, asks(1))
+            own.run_round(fedner(), order)
+    again = own.run_round(fedner(), asks(1))
     assert all(torch.equal(again.tensors[key], each) for key, each in first.tensors.items())
     with pytest.raises(RoundPassedError):  # though its state is now that after round 1
-        own.run_round(fedner().local, asks(2))
+        own.run_round(fedner(), asks(2))
     own.close()
     own = sliced(tmp_path)  # and after a restart, from the beginning
     with pytest.raises(RoundPassedError):
-        own.run_round(fedner().local, asks(2))
-    assert own.run_round(fedner().local, replace(asks(1), run="another")).round == 1
-    assert own.run_round(fedner().local, asks(4)).round == 4
+        own.run_round(fedner(), asks(2))
+    assert own.run_round(fedner(), replace(asks(1), run="another")).round == 1
+    assert own.run_round(fedner(), asks(4)).round == 4
     own.close()
 
 
 def test_without_a_ledger_an_earlier_round_is_refused_too() -> None:
     own = random_platform("alpha")
-    own.run_round(fedner().local, asks(5))
+    own.run_round(fedner(), asks(5))
     with pytest.raises(RoundPassedError):
-        own.run_round(fedner().local, asks(4))
-    assert own.run_round(fedner().local, asks(5)).round == 5
+        own.run_round(fedner(), asks(4))
+    assert own.run_round(fedner(), asks(5)).round == 5
 
 
 def test_weights_that_change_after_the_check_are_not_used() -> None:
-    """A worker's broadcast lies in memory that the server can write to: it takes a copy first."""
-    from fedner.engines.buffers import shared_buffer, write_tensors
-    from fedner.engines.worker import WorkerJob, _Worker
+    """An order lies in memory that the engine can write to: a worker takes a copy first."""
+    from fedner.engines.buffers import shared_buffer
+    from fedner.engines.frames import ORDER, Frame
+    from fedner.engines.worker import ORDER_START, WorkerJob, _Worker
+    from fedner.federated.message_bytes import pack_message
 
     buffer = shared_buffer(4096, "fork")
-    flat = {f"tensors/{name}": tensor for name, tensor in initial(1.0, 2.0).items()}
-    layout = write_tensors(buffer, flat)
-    job = WorkerJob(planned, ["alpha"], fedner().local, None, None, buffer, [])
+    packed = pack_message(Order("run", 1, initial(1.0, 2.0), batches={"alpha": 4}))
+    packed.write(buffer[ORDER_START:])
+    buffer[:8].view(torch.int64)[0] = 7
+    job = WorkerJob(answers(planned, fedner()), ["alpha"], None, buffer, [])
     worker = _Worker(job, None)  # type: ignore[arg-type]
-    listed = [list(entry) for entry in layout or []]
-    order = {"run": "run", "round": 1, "batches": {"alpha": 4}, "layout": listed}
-    broadcast = worker._broadcast(order)
-    buffer.fill_(255)
-    assert float(broadcast.shared["shared.a"]) == 1.0
+    task = worker._task(Frame(ORDER, 7, length=packed.num_bytes, rest=b'["alpha"]'))
+    buffer[ORDER_START:] = 255
+    assert task.order is not None
+    assert float(task.order.shared["shared.a"]) == 1.0
+    # And an order that was overwritten by that of a later call is not taken for it.
+    assert worker._task(Frame(ORDER, 6, length=packed.num_bytes, rest=b'["alpha"]')).order is None

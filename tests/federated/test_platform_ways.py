@@ -9,19 +9,20 @@ from tagger_platforms import sentences_of
 
 from fedner.errors import FednerError
 from fedner.federated.algorithms import FednerSettings, fedner
-from fedner.federated.dp_steps import DPSteps, PlatformPrivacy, sliced_units
-from fedner.federated.messages import Broadcast
+from fedner.federated.dp_steps import DPSteps, sliced_units
+from fedner.federated.messages import Order
 from fedner.federated.platform import platform
 from fedner.models.partition import partition
 from fedner.privacy.entropy import SeededSimulation
+from fedner.privacy.mechanisms import UNIT_LOCAL, Mechanism, PlatformPrivacy
 from fedner.privacy.sampling import Units
 from fedner.tensors import SharedState
 
 SIZE = 12
 
 
-def steps(**changes: object) -> DPSteps:
-    settings = PlatformPrivacy(1.0, 0.0, SIZE, source=SeededSimulation(5), **changes)  # type: ignore[arg-type]
+def steps(mechanism: Mechanism = UNIT_LOCAL) -> DPSteps:
+    settings = PlatformPrivacy(mechanism, 1.0, 0.0, SIZE, source=SeededSimulation(5))
     return DPSteps(settings, (Units("sentence", tuple((at,) for at in range(SIZE))),))
 
 
@@ -37,14 +38,14 @@ def test_a_broadcast_without_a_weight_changes_nothing(gone: str) -> None:
     before = {name: tensor.clone() for name, tensor in own.shared().items()}
     rest = {name: tensor + 1 for name, tensor in initial().items() if name != gone}
     with pytest.raises(FednerError, match=gone):
-        own.run_round(fedner().local, Broadcast("run", 1, SharedState(rest), batches={"alpha": 4}))
+        own.run_round(fedner(), Order("run", 1, SharedState(rest), batches={"alpha": 4}))
     assert all(torch.equal(before[name], tensor) for name, tensor in own.shared().items())
 
 
-def dp_answer(reading: str, where: str = "local") -> dict[str, float]:
-    own = random_platform("alpha", SIZE, privacy=steps(where=where))
+def dp_answer(reading: str, mechanism: Mechanism = UNIT_LOCAL) -> dict[str, float]:
+    own = random_platform("alpha", SIZE, privacy=steps(mechanism))
     algorithm = fedner(FednerSettings(loss=reading))  # type: ignore[arg-type]
-    update = own.run_round(algorithm.local, Broadcast("run", 1, initial(), batches={"alpha": 4}))
+    update = own.run_round(algorithm, Order("run", 1, initial(), batches={"alpha": 4}))
     return {name: float(tensor) for name, tensor in update.tensors.items()}
 
 
@@ -62,7 +63,9 @@ def test_units_are_cut_into_slices_by_their_own_names(unit: str) -> None:
         replace(each, document=f"d{place // 2}", patient=f"p{place // 4}")
         for place, each in enumerate(sentences_of("social-posts"))
     ]
-    settings = PlatformPrivacy(1.0, 1.0, 40, unit, num_slices=3, source=SeededSimulation(5))  # type: ignore[arg-type]
+    settings = PlatformPrivacy(
+        UNIT_LOCAL, 1.0, 1.0, 40, unit, num_slices=3, source=SeededSimulation(5)
+    )  # type: ignore[arg-type]
 
     def slices(of: list) -> dict[str, int]:  # type: ignore[type-arg]
         cut = sliced_units(of, unit, settings)  # type: ignore[arg-type]

@@ -7,6 +7,7 @@ from collections.abc import Callable, Collection, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -17,7 +18,9 @@ from tagger_platforms import NAMES, first_shared, sentences_of, tagger_platform
 from torch import Tensor
 
 from fedner.errors import FednerError
+from fedner.federated import dp_steps
 from fedner.federated.algorithms import (
+    Algorithm,
     FedAvgSettings,
     FednerSettings,
     LocalTraining,
@@ -30,17 +33,25 @@ from fedner.federated.algorithms.fedavg import plain_sgd
 from fedner.federated.dp_steps import (
     BudgetSpentError,
     DPSteps,
-    PlatformPrivacy,
-    ScoreNoise,
     sliced_units,
 )
-from fedner.federated.messages import Broadcast, Update, update_to_bytes
-from fedner.federated.platform import Contribution, Local, Platform, platform
+from fedner.federated.message_bytes import to_bytes
+from fedner.federated.messages import Order, Update
+from fedner.federated.platform import Contribution, Platform, platform
 from fedner.privacy.budget import Budget
 from fedner.privacy.entropy import SeededSimulation, Source, SystemEntropy
 from fedner.privacy.events import GaussianRelease
 from fedner.privacy.ledger import Ledger, read_spent
 from fedner.privacy.ledger_files import FAILURES
+from fedner.privacy.mechanisms import (
+    PLATFORM,
+    UNIT_CENTRAL,
+    UNIT_LOCAL,
+    Mechanism,
+    PlatformPrivacy,
+    ScoreNoise,
+    unit_local,
+)
 from fedner.privacy.noise import Clipped
 from fedner.privacy.noise import clip as clip_state
 from fedner.privacy.sampling import PoissonSample, Units
@@ -95,15 +106,15 @@ def watched(
     **changes: object,
 ) -> Platform:
     chosen = SystemEntropy() if source is None else source
-    plain = PlatformPrivacy(2.0, 1.5, SIZE, source=chosen)
+    plain = PlatformPrivacy(UNIT_LOCAL, 2.0, 1.5, SIZE, source=chosen)
     privacy = replace(plain, **changes)  # type: ignore[arg-type]
     units = Units("sentence", tuple((position,) for position in range(SIZE)))
     ledger = None
     if folder is not None:
         adjacency = privacy.event(1, 1).adjacency
-        held = Budget(budget, 1e-5, privacy.unit, adjacency, accountant="rdp")
+        held = Budget(budget, 1e-5, privacy.event(1, 1).unit, adjacency, accountant="rdp")
         ledger = Ledger.open(folder / "ledger", held, is_simulation=chosen.is_simulation)
-    pools = () if privacy.unit == "platform" else (units,)
+    pools = (units,) if privacy.mechanism.samples_units else ()
     tested = None if privacy.scores is None else units
     steps = DPSteps(privacy, pools, ledger, tested=tested)
     return platform("alpha", Watched(on_data), linear_partition(), 7, privacy=steps)
@@ -113,10 +124,10 @@ def zeros() -> dict[str, Tensor]:
     return {name: torch.zeros(WIDE) for name in ("shared.a", "shared.b", "private.c")}
 
 
-def ask(round_: int = 1, batch: int = SIZE, shift: float = 0.0) -> Broadcast:
+def ask(round_: int = 1, batch: int = SIZE, shift: float = 0.0) -> Order:
     weights = {name: tensor + shift for name, tensor in zeros().items()}
     shared = linear_partition().shared_state(weights)
-    return Broadcast("run", round_, shared, batches={"alpha": batch})
+    return Order("run", round_, shared, batches={"alpha": batch})
 
 
 def ledger_of(own: Platform) -> Ledger:
@@ -147,22 +158,22 @@ SOURCES: dict[str, Source | None] = {"deployed": None, "simulated": SeededSimula
 # Before the data.
 
 
-@pytest.mark.parametrize("unit", ["sentence", "platform"])
+@pytest.mark.parametrize("mechanism", [UNIT_LOCAL, PLATFORM], ids=lambda each: each.name)
 @pytest.mark.parametrize("kind", SOURCES)
 def test_the_charge_is_on_the_disk_before_data_are_touched(
-    tmp_path: Path, unit: str, kind: str
+    tmp_path: Path, mechanism: Mechanism, kind: str
 ) -> None:
     seen: list[int] = []
 
     def look() -> None:
         seen.append(read_spent(tmp_path / "ledger").steps)
 
-    own = watched(tmp_path, look, unit=unit, source=SOURCES[kind])
-    own.run_round(fedner(FednerSettings(local_steps=3)).local, ask())
-    steps = 1 if unit == "platform" else 3
+    own = watched(tmp_path, look, mechanism=mechanism, source=SOURCES[kind])
+    own.run_round(fedner(FednerSettings(local_steps=3)), ask())
+    steps = 1 if mechanism is PLATFORM else 3
     assert seen == [steps] * 3, "all steps of the round were counted before the first one"
-    own.run_round(fedner(FednerSettings(local_steps=2)).local, ask(2))
-    assert seen[3:] == [steps + (1 if unit == "platform" else 2)] * 2
+    own.run_round(fedner(FednerSettings(local_steps=2)), ask(2))
+    assert seen[3:] == [steps + (1 if mechanism is PLATFORM else 2)] * 2
     own.close()
 
 
@@ -180,7 +191,7 @@ def test_what_the_budget_refuses_is_refused_before_data_are_touched(tmp_path: Pa
     touched: list[int] = []
     own = watched(tmp_path, lambda: touched.append(1), budget=0.5, scores=SCORES)
     with pytest.raises(BudgetSpentError):
-        own.run_round(fedner(FednerSettings(local_steps=50)).local, ask())
+        own.run_round(fedner(FednerSettings(local_steps=50)), ask())
     with pytest.raises(BudgetSpentError):
         own.scores(ask())
     assert touched == []
@@ -188,19 +199,22 @@ def test_what_the_budget_refuses_is_refused_before_data_are_touched(tmp_path: Pa
     own.close()
 
 
+def replace_steps_by_nothing(work: Any) -> None:
+    Algorithm("custom", fedner().init, work, fedner().advance)  # type: ignore[call-arg]
+
+
 def test_an_algorithm_must_say_beforehand_how_many_steps_it_takes(tmp_path: Path) -> None:
     touched: list[int] = []
     own = watched(tmp_path, lambda: touched.append(1))
 
-    def work(platform: Platform, broadcast: Broadcast) -> Contribution:
+    def work(platform: Platform, broadcast: Order) -> Contribution:
         gradients = [platform.gradient(broadcast, step) for step in range(3)]
         return Contribution(gradients[0].shared, [])
 
-    with pytest.raises(FednerError, match="does not say how many steps"):
-        own.run_round(work, ask())
-    assert ledger_of(own).releases == ()
+    with pytest.raises(TypeError, match="steps"):
+        replace_steps_by_nothing(work)
     # It says 2 and takes 3: the third never touches data, and what is sent is noise alone.
-    update = own.run_round(Local(work, lambda _platform, _batch: 2), ask())
+    update = own.run_round(replace(fedner(), local=work, steps=lambda _batch, _size: 2), ask())
     assert len(touched) == 2
     assert is_noise(update, 1.5 * 2.0 / SIZE)
     assert ledger_of(own).spent().steps == 2
@@ -238,7 +252,7 @@ def test_a_model_that_cannot_be_clipped_is_refused_before_the_charge(tmp_path: P
     own = watched(tmp_path)
     own.learner = Odd(lambda: None)
     with pytest.raises(FednerError, match="no per-unit gradient"):
-        own.run_round(fedner().local, ask())
+        own.run_round(fedner(), ask())
     assert ledger_of(own).releases == ()
     own.close()
 
@@ -265,31 +279,30 @@ ERRORS: list[BaseException] = [
 ]
 
 
-@pytest.mark.parametrize("unit", ["sentence", "platform"])
+@pytest.mark.parametrize("mechanism", [UNIT_LOCAL, PLATFORM], ids=lambda each: each.name)
 @pytest.mark.parametrize("error", ERRORS, ids=lambda error: type(error).__name__)
 def test_work_that_fails_is_answered_with_noise_alone(
-    tmp_path: Path, error: BaseException, unit: str, caplog: pytest.LogCaptureFixture
+    tmp_path: Path, error: BaseException, mechanism: Mechanism, caplog: pytest.LogCaptureFixture
 ) -> None:
-    own = watched(tmp_path, failing(error), unit=unit)
-    update = own.run_round(fedner().local, ask())
-    sigma = 1.5 * 2.0 / (1 if unit == "platform" else SIZE)
+    own = watched(tmp_path, failing(error), mechanism=mechanism)
+    update = own.run_round(fedner(), ask())
+    sigma = 1.5 * 2.0 / (1 if mechanism is PLATFORM else SIZE)
     assert is_noise(update, sigma)
-    assert SECRET.encode() not in update_to_bytes(update)
+    assert SECRET.encode() not in to_bytes(update)
     assert ledger_of(own).spent().steps == 1
     assert own.last_round == 1
-    again = own.run_round(fedner().local, ask())
+    again = own.run_round(fedner(), ask())
     assert all(torch.equal(again.tensors[key], each) for key, each in update.tensors.items())
     assert SECRET in caplog.text
     assert SECRET in (tmp_path / "ledger" / FAILURES).read_text()
-    if unit == "sentence":
+    if mechanism is UNIT_LOCAL:
         assert accepts(own.optimizer.state()["first.private.c"] / 0.1, sigma), "stepped on noise"
     own.close()
 
 
 @pytest.mark.parametrize("place", ["draw_sentences", "gaussian"])
 def test_wherever_a_step_fails(tmp_path: Path, place: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    import fedner.federated.dp_steps as module
-
+    module = unit_local if place == "gaussian" else dp_steps
     own = watched(tmp_path)
     real, calls = getattr(module, place), []
 
@@ -300,7 +313,7 @@ def test_wherever_a_step_fails(tmp_path: Path, place: str, monkeypatch: pytest.M
         return real(*arguments, **options)
 
     monkeypatch.setattr(module, place, first_fails)
-    assert is_noise(own.run_round(fedner().local, ask()), 1.5 * 2.0 / SIZE)
+    assert is_noise(own.run_round(fedner(), ask()), 1.5 * 2.0 / SIZE)
     own.close()
 
 
@@ -322,13 +335,13 @@ class NotFinite(Watched):
         return found
 
 
-@pytest.mark.parametrize("where", ["local", "central"])
-def test_a_sum_that_is_not_finite_is_answered_with_noise_alone(where: str) -> None:
-    own = watched(None, where=where, source=SeededSimulation(1))
+@pytest.mark.parametrize("mechanism", [UNIT_LOCAL, UNIT_CENTRAL], ids=lambda each: each.name)
+def test_a_sum_that_is_not_finite_is_answered_with_noise_alone(mechanism: Mechanism) -> None:
+    own = watched(None, mechanism=mechanism, source=SeededSimulation(1))
     own.learner = NotFinite(lambda: None)
     own._weights = dict(own.learner.weights())
-    update = own.run_round(fedner().local, ask())
-    if where == "local":
+    update = own.run_round(fedner(), ask())
+    if mechanism is UNIT_LOCAL:
         assert is_noise(update, 1.5 * 2.0 / SIZE)
     else:
         assert not any(bool(tensor.any()) for tensor in update.tensors.values())
@@ -338,12 +351,12 @@ def test_a_sum_that_is_not_finite_is_answered_with_noise_alone(where: str) -> No
 def test_weights_that_overflow_on_the_data_are_answered_like_any_others(size: float) -> None:
     """A character's vector at 3e38 turned sums to NaN, and a failure left: a bit about the data."""
     name = NAMES[0]
-    privacy = PlatformPrivacy(0.5, 1.0, 40, source=SystemEntropy())
+    privacy = PlatformPrivacy(UNIT_LOCAL, 0.5, 1.0, 40, source=SystemEntropy())
     steps = DPSteps(privacy, sliced_units(sentences_of(name), "sentence", privacy))
     own = tagger_platform(name, privacy=steps)
     hostile = SharedState({key: tensor.clone() for key, tensor in first_shared().items()})
     hostile["embeddings.characters.embedding.weight"][5:40] = size
-    update = own.run_round(fedner().local, Broadcast("run", 1, hostile, batches={name: 40}))
+    update = own.run_round(fedner(), Order("run", 1, hostile, batches={name: 40}))
     assert all(bool(tensor.isfinite().all()) for tensor in update.tensors.values())
     table = update.tensors["embeddings.characters.embedding.weight"][1:]
     assert bool(table.all()), "noise in every coordinate"
@@ -358,7 +371,7 @@ def test_only_the_step_that_failed_is_noise_alone_and_the_round_goes_on(tmp_path
             raise ValueError(SECRET)
 
     own = watched(tmp_path, second_fails)
-    update = own.run_round(fedner(FednerSettings(local_steps=4)).local, ask())
+    update = own.run_round(fedner(FednerSettings(local_steps=4)), ask())
     assert len(calls) == 4
     # The mean of four noised gradients.
     assert is_noise(update, 1.5 * 2.0 / SIZE / 2)
@@ -369,20 +382,18 @@ def test_only_the_step_that_failed_is_noise_alone_and_the_round_goes_on(tmp_path
 def test_nobody_can_tell_a_failed_step_from_another() -> None:
     """With the same seed the bytes are the same: the data of both are zeros."""
     source = SeededSimulation(9)
-    sound = watched(None, source=source).run_round(fedner().local, ask())
-    failed = watched(None, failing(ValueError(SECRET)), source=source).run_round(
-        fedner().local, ask()
-    )
-    assert update_to_bytes(sound) == update_to_bytes(failed)
+    sound = watched(None, source=source).run_round(fedner(), ask())
+    failed = watched(None, failing(ValueError(SECRET)), source=source).run_round(fedner(), ask())
+    assert to_bytes(sound) == to_bytes(failed)
 
 
 def test_unit_platform_with_an_update_that_is_not_finite_is_noise_alone(tmp_path: Path) -> None:
-    own = watched(tmp_path, unit="platform")
+    own = watched(tmp_path, mechanism=PLATFORM)
     own.learner.gradients = lambda _sentences, _seed: (  # type: ignore[method-assign]
         torch.zeros(()),
         {name: torch.full((WIDE,), float("nan")) for name in zeros()},
     )
-    assert is_noise(own.run_round(fedner().local, ask()), 1.5 * 2.0)
+    assert is_noise(own.run_round(fedner(), ask()), 1.5 * 2.0)
     own.close()
 
 
@@ -396,13 +407,13 @@ def test_a_round_that_failed_half_way_leaves_no_trace_in_the_private_weights(
         if len(calls) == 2:
             raise ValueError(SECRET)
 
-    own = watched(tmp_path, second_fails, unit="platform")
+    own = watched(tmp_path, second_fails, mechanism=PLATFORM)
     own.learner.gradients = lambda _sentences, _seed: (  # type: ignore[method-assign]
         second_fails() or torch.zeros(()),
         {name: torch.ones(WIDE) for name in zeros()},
     )
     before = own.state()
-    own.run_round(fedner(FednerSettings(local_steps=2)).local, ask())
+    own.run_round(fedner(FednerSettings(local_steps=2)), ask())
     assert len(calls) == 2
     after = own.state()
     assert set(after.tensors) == set(before.tensors)
@@ -414,7 +425,7 @@ def test_a_round_that_failed_half_way_leaves_no_trace_in_the_private_weights(
 def test_weights_that_overflow_afterwards_leave_no_failure(tmp_path: Path) -> None:
     """Post-processing may overflow too; asked again, it must not be another release."""
     own = watched(tmp_path)
-    local = fedavg(FedAvgSettings(LocalTraining(plain_sgd(3e38), steps=2))).local
+    local = fedavg(FedAvgSettings(LocalTraining(plain_sgd(3e38), steps=2)))
     update = own.run_round(local, ask())
     assert all(bool(tensor.isfinite().all()) for tensor in update.tensors.values())
     assert ledger_of(own).spent().steps == 2
@@ -446,9 +457,9 @@ def test_a_platform_without_a_test_part_tells_noise(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("stop", [KeyboardInterrupt, SystemExit])
-@pytest.mark.parametrize("unit", ["sentence", "platform"])
+@pytest.mark.parametrize("mechanism", [UNIT_LOCAL, PLATFORM], ids=lambda each: each.name)
 def test_a_stopped_round_is_charged_and_answered_under_its_charge(
-    tmp_path: Path, stop: type[BaseException], unit: str
+    tmp_path: Path, stop: type[BaseException], mechanism: Mechanism
 ) -> None:
     calls: list[int] = []
 
@@ -457,8 +468,8 @@ def test_a_stopped_round_is_charged_and_answered_under_its_charge(
         if len(calls) == 2:
             raise stop
 
-    own = watched(tmp_path, second_stops, unit=unit)
-    local = fedner(FednerSettings(local_steps=2)).local
+    own = watched(tmp_path, second_stops, mechanism=mechanism)
+    local = fedner(FednerSettings(local_steps=2))
     before = own.state()
     with pytest.raises(stop):
         own.run_round(local, ask())
@@ -467,7 +478,7 @@ def test_a_stopped_round_is_charged_and_answered_under_its_charge(
     assert set(after.tensors) == set(before.tensors)
     assert all(torch.equal(after.tensors[key], each) for key, each in before.tensors.items())
     spent = ledger_of(own).spent()
-    assert spent.steps == (1 if unit == "platform" else 2), "it was counted"
+    assert spent.steps == (1 if mechanism is PLATFORM else 2), "it was counted"
     own.run_round(local, ask())
     assert ledger_of(own).spent() == spent, "and is not counted again"
     [entry] = ledger_of(own).releases
@@ -479,7 +490,7 @@ def test_an_answer_that_cannot_be_stored_leaves_no_trace_in_the_private_weights(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     own = watched(tmp_path)
-    own.run_round(fedner().local, ask())
+    own.run_round(fedner(), ask())
     before = own.state()
 
     def full(*_: object, **__: object) -> None:
@@ -488,11 +499,11 @@ def test_an_answer_that_cannot_be_stored_leaves_no_trace_in_the_private_weights(
     with monkeypatch.context() as patch:
         patch.setattr(Ledger, "answer", full)
         with pytest.raises(FednerError, match="full"):
-            own.run_round(fedner().local, ask(2))
+            own.run_round(fedner(), ask(2))
     after = own.state()
     assert after.facts == before.facts
     assert all(torch.equal(after.tensors[key], each) for key, each in before.tensors.items())
-    own.run_round(fedner().local, ask(2))
+    own.run_round(fedner(), ask(2))
     assert ledger_of(own).spent().steps == 2
     own.close()
 
@@ -536,12 +547,12 @@ def in_another_process(work: Callable[[int], None]) -> tuple[bytes, int]:
 def check_answered_once(folder: Path, sent: bytes) -> None:
     """Asked again after a death: one charge, one answer; another request is another release."""
     own = watched(folder)
-    update = replace(own.run_round(fedner().local, ask()), event=None)
-    assert sent in (b"", update_to_bytes(update)), "what was sent before is what is sent again"
+    update = replace(own.run_round(fedner(), ask()), event=None)
+    assert sent in (b"", to_bytes(update)), "what was sent before is what is sent again"
     assert ledger_of(own).spent().steps == 1
     [entry] = ledger_of(own).releases
     assert entry.answer is not None
-    own.run_round(fedner().local, ask(shift=0.5))
+    own.run_round(fedner(), ask(shift=0.5))
     assert ledger_of(own).spent().steps == 2
     own.close()
 
@@ -556,8 +567,8 @@ def test_killed_at_each_write_between_charge_and_sending(tmp_path: Path) -> None
         def work(world: int, folder: Path = folder, call: int = call) -> None:
             own = watched(folder)
             die_at(call, str(folder))
-            update = own.run_round(fedner().local, ask())
-            os.write(world, update_to_bytes(replace(update, event=None)))
+            update = own.run_round(fedner(), ask())
+            os.write(world, to_bytes(replace(update, event=None)))
 
         sent, code = in_another_process(work)
         assert code in (0, -signal.SIGKILL)
@@ -577,9 +588,7 @@ def test_killed_between_the_writes(tmp_path: Path, moment: str) -> None:
 
     def work(world: int) -> None:
         del world
-        watched(tmp_path, die if moment == "at work" else lambda: None).run_round(
-            fedner().local, ask()
-        )
+        watched(tmp_path, die if moment == "at work" else lambda: None).run_round(fedner(), ask())
         die()
 
     sent, code = in_another_process(work)
@@ -605,7 +614,7 @@ def test_killed_while_scores_are_counted(tmp_path: Path) -> None:
 # Which request an answer belongs to.
 
 
-def scaffold_asks(extra: float = 0.0, round_: int = 1) -> Broadcast:
+def scaffold_asks(extra: float = 0.0, round_: int = 1) -> Order:
     order = ask(round_)
     control = {name: tensor + extra for name, tensor in order.shared.items()}
     return replace(order, extra=linear_partition().shared_state({**control, "private.c": zeros()}))
@@ -613,7 +622,7 @@ def scaffold_asks(extra: float = 0.0, round_: int = 1) -> Broadcast:
 
 def test_other_extra_tensors_are_another_request(tmp_path: Path) -> None:
     own = watched(tmp_path)
-    local = scaffold(ScaffoldSettings(steps=2)).local
+    local = scaffold(ScaffoldSettings(steps=2))
     first = own.run_round(local, scaffold_asks(0.0))
     other = own.run_round(local, scaffold_asks(1.0))
     assert ledger_of(own).spent().steps == 4, "SCAFFOLD's control variate decides the answer"
@@ -624,7 +633,7 @@ def test_other_extra_tensors_are_another_request(tmp_path: Path) -> None:
 
 def test_scaffold_goes_back_to_its_control_variates_with_a_resend(tmp_path: Path) -> None:
     own = watched(tmp_path)
-    local = scaffold(ScaffoldSettings(steps=2)).local
+    local = scaffold(ScaffoldSettings(steps=2))
     first = own.run_round(local, scaffold_asks())
     control = {name: tensor.clone() for name, tensor in own.memory.items()}
     second = own.run_round(local, scaffold_asks(0.5, 2))
@@ -643,15 +652,15 @@ def test_scaffold_goes_back_to_its_control_variates_with_a_resend(tmp_path: Path
 
 def test_each_thing_that_decides_the_answer_is_in_the_digest(tmp_path: Path) -> None:
     own = watched(tmp_path)
-    own.run_round(fedner().local, ask())
+    own.run_round(fedner(), ask())
     orders = [
-        (fedner().local, ask(shift=0.1)),
-        (fedner().local, replace(ask(), run="other")),
-        (fedner().local, ask(batch=3)),
-        (fedner(FednerSettings(local_steps=2)).local, ask()),
-        (fedner(FednerSettings(loss="sum")).local, ask()),
-        (fedavg(FedAvgSettings(LocalTraining(plain_sgd(0.1), steps=1))).local, ask()),
-        (fedavg(FedAvgSettings(LocalTraining(plain_sgd(0.2), steps=1))).local, ask()),
+        (fedner(), ask(shift=0.1)),
+        (fedner(), replace(ask(), run="other")),
+        (fedner(), ask(batch=3)),
+        (fedner(FednerSettings(local_steps=2)), ask()),
+        (fedner(FednerSettings(loss="sum")), ask()),
+        (fedavg(FedAvgSettings(LocalTraining(plain_sgd(0.1), steps=1))), ask()),
+        (fedavg(FedAvgSettings(LocalTraining(plain_sgd(0.2), steps=1))), ask()),
     ]
     for count, (local, order) in enumerate(orders, start=2):
         own.run_round(local, order)
@@ -665,7 +674,7 @@ def test_each_thing_that_decides_the_answer_is_in_the_digest(tmp_path: Path) -> 
         own.close()
         own = watched(tmp_path, **changes)
         count = len(ledger_of(own).releases)
-        own.run_round(fedner().local, ask())
+        own.run_round(fedner(), ask())
         assert len(ledger_of(own).releases) == count + 1, changes
     own.close()
 
@@ -678,7 +687,7 @@ def test_two_platforms_of_one_ledger_get_their_own_answers(tmp_path: Path) -> No
     for name in ("alpha", "beta", "alpha", "beta"):
         own = watched(tmp_path)
         own.name = name
-        update = own.run_round(fedner().local, order)
+        update = own.run_round(fedner(), order)
         assert update.platform == name
         found = (update.tensors["shared.a"], own.private()["private.c"].clone())
         if name in sent:
@@ -698,7 +707,7 @@ def test_two_platforms_of_one_ledger_get_their_own_answers(tmp_path: Path) -> No
 
 def test_the_event_of_an_update_is_its_charge(tmp_path: Path) -> None:
     own = watched(tmp_path)
-    update = own.run_round(fedner(FednerSettings(local_steps=3)).local, ask(batch=2))
+    update = own.run_round(fedner(FednerSettings(local_steps=3)), ask(batch=2))
     [entry] = ledger_of(own).releases
     assert isinstance(entry.event, GaussianRelease)
     assert entry.event.steps == 3

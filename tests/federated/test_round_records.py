@@ -7,7 +7,13 @@ from pathlib import Path
 import pytest
 
 from fedner.errors import FednerError
-from fedner.federated.record import RecordFile, RoundRecord
+from fedner.federated.record import Missing, RecordFile, RoundRecord
+from fedner.federated.screening import Refusal
+from fedner.privacy.events import GaussianRelease
+from fedner.privacy.scores import NoisedScores
+from fedner.scoring import Counts, Scores
+
+NOISED = NoisedScores(3.0, 1.0, -2.0, 6.0, GaussianRelease(1.5, 1.0, "patient", 1.0, 500))
 
 FIRST = RoundRecord(
     round=1,
@@ -17,8 +23,10 @@ FIRST = RoundRecord(
     norms={"Köln": 2.0},
     bytes_up={"Köln": 10},
     bytes_down={"Köln": 12},
-    refusals=({"platform": "b", "what": "its norm is 9"},),
-    failures=({"platform": "c", "code": "no-reply"},),
+    refusals=(Refusal("b", "norm", "its norm is 9"),),
+    failures=(Missing("c", "save", "no-reply", "it did not answer in time"),),
+    scores={"a": Scores(strict={"X": Counts(1, 2, 3)}), "b": NOISED},
+    events={"b": NOISED.event},
 )
 
 
@@ -37,7 +45,9 @@ def test_a_line_is_json_with_names_as_they_are() -> None:
     assert line.count(b"\n") == 1
     assert line.endswith(b"\n")
     assert '"losses": {"Köln": 1.25}' in line.decode()
-    assert json.loads(line)["failures"] == [{"platform": "c", "code": "no-reply"}]
+    stated = json.loads(line)
+    assert stated["failures"] == [FIRST.failures[0]._asdict()]
+    assert stated["scores"]["a"]["strict"]["micro"]["tp"] == 1
 
 
 def test_what_was_written_is_read_and_what_lies_beyond_is_dropped(tmp_path: Path) -> None:

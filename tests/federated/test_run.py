@@ -3,7 +3,7 @@
 import json
 import multiprocessing
 import stat
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -13,10 +13,11 @@ from linear_platform import initial, linear_partition, random_platform
 
 from fedner.engines.in_process import InProcess
 from fedner.errors import FednerError
-from fedner.federated.aggregate import RULES, Reply
+from fedner.federated.aggregate import RULES
 from fedner.federated.algorithms import ALGORITHMS, algorithm_named
+from fedner.federated.answering import answers
 from fedner.federated.checkpoints import held_by_this_process, read_state, stored_rounds
-from fedner.federated.messages import Broadcast, Failure, Update
+from fedner.federated.messages import Failure, Order, Reply, Update
 from fedner.federated.participation import Participation
 from fedner.federated.run import RECORD, RunRecord, RunSettings, run
 
@@ -38,7 +39,7 @@ def start(
 ) -> RunRecord:
     algorithm = algorithm_named(name)
     if engine is None:
-        engine = InProcess(random_platform, NAMES, algorithm.local, folder=folder)
+        engine = InProcess(answers(random_platform, algorithm, folder), NAMES)
     return run(
         algorithm, engine, initial(), settings(**changes), seed=7, folder=folder, resume=resume
     )
@@ -54,15 +55,18 @@ class Tampering:
     """An engine whose replies are altered on their way."""
 
     def __init__(self, alter: Any, **options: Any) -> None:
-        self._engine = InProcess(random_platform, NAMES, algorithm_named("fedner").local, **options)
+        self._engine = InProcess(
+            answers(random_platform, algorithm_named("fedner")), NAMES, **options
+        )
         self._alter = alter
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._engine, name)
 
-    def round(self, broadcast: Broadcast, chosen: Sequence[str]) -> Iterator[Reply]:
-        for reply in self._engine.round(broadcast, chosen):
-            yield self._alter(reply)
+    def ask(self, orders: Mapping[str, Order], timeout: float | None = None) -> Iterator[Reply]:
+        verb = next(iter(orders.values())).verb
+        for reply in self._engine.ask(orders, timeout):
+            yield self._alter(reply) if verb == "round" else reply
 
 
 def spoilt(reply: Reply) -> Reply:
@@ -74,7 +78,7 @@ def spoilt(reply: Reply) -> Reply:
 
 def silent(reply: Reply) -> Reply:
     if (reply.platform, reply.round) == ("beta", 2):
-        return Failure("beta", 2, "worker-died", "patient Jane Doe")
+        return Failure("beta", 2, "worker-died")
     return reply
 
 
@@ -194,13 +198,14 @@ def test_the_record_of_a_round(tmp_path: Path) -> None:
     assert first["loss"] == pytest.approx(mean)
     assert first["seconds"] > 0
     assert set(lines[3]["scores"]) == set(NAMES)
-    assert done.rounds[3].scores == lines[3]["scores"]
+    told = {name: each.as_dict() for name, each in done.rounds[3].scores.items()}
+    assert told == lines[3]["scores"]
 
 
 def test_a_spoilt_update_is_left_out_and_recorded() -> None:
     done = start(engine=Tampering(spoilt))
     refusal = done.rounds[1].refusals[0]
-    assert (refusal["platform"], refusal["code"]) == ("beta", "not-finite")
+    assert (refusal.platform, refusal.code) == ("beta", "not-finite")
     assert set(done.rounds[1].norms) == {"alpha", "gamma"}
     assert set(done.rounds[2].norms) == set(NAMES)
     assert all(bool(torch.isfinite(each).all()) for each in done.server.shared.values())
@@ -218,7 +223,7 @@ def test_without_a_quorum_everybody_must_answer() -> None:
 
 def test_a_quorum_goes_on_with_whoever_answered() -> None:
     done = start(engine=Tampering(silent), participation=Participation(quorum=2))
-    assert done.rounds[1].failures[0]["code"] == "worker-died"
+    assert done.rounds[1].failures[0].code == "worker-died"
     assert set(done.rounds[1].norms) == {"alpha", "gamma"}
     with pytest.raises(FednerError, match="expected at least 3"):
         start(engine=Tampering(silent), participation=Participation(quorum=3))
@@ -226,7 +231,7 @@ def test_a_quorum_goes_on_with_whoever_answered() -> None:
 
 def test_nobody_answering_is_named() -> None:
     def dead(reply: Reply) -> Reply:
-        return Failure(reply.platform, reply.round, "lost", "patient Jane Doe")
+        return Failure(reply.platform, reply.round, "patient Jane Doe")
 
     with pytest.raises(FednerError, match="alpha: its reply was not a message"):
         start(engine=Tampering(dead), participation=Participation(quorum=1))
@@ -242,8 +247,8 @@ def test_a_sample_of_platforms_shares_the_whole_batch() -> None:
 
 def test_the_order_of_platforms_does_not_matter() -> None:
     class Backwards(Tampering):
-        def round(self, broadcast: Broadcast, chosen: Sequence[str]) -> Iterator[Reply]:
-            return iter(list(super().round(broadcast, chosen))[::-1])
+        def ask(self, orders: Mapping[str, Order], timeout: float | None = None) -> Iterator[Reply]:
+            return iter(list(super().ask(orders, timeout))[::-1])
 
     assert same_weights(start(engine=Backwards(lambda reply: reply)), start())
 
@@ -255,13 +260,13 @@ def test_every_rule_runs(rule: str) -> None:
 
 def test_settings_that_do_not_fit_are_refused(tmp_path: Path) -> None:
     algorithm = algorithm_named("fedner")
-    engine = InProcess(random_platform, ["alpha", "delta"], algorithm.local)
+    engine = InProcess(answers(random_platform, algorithm), ["alpha", "delta"])
     with pytest.raises(FednerError, match=r"differ in the platforms \['beta', 'delta', 'gamma'\]"):
         run(algorithm, engine, initial(), settings(), seed=1)
     with pytest.raises(FednerError, match="checkpoints need a folder"):
         start(checkpoint_every=1)
-    engine = InProcess(random_platform, NAMES, algorithm.local)
-    with pytest.raises(FednerError, match="no folder to store"):
+    engine = InProcess(answers(random_platform, algorithm), NAMES)
+    with pytest.raises(FednerError, match=r"round 1, save: 0 of 3 .* it cannot take part"):
         start(engine=engine, folder=tmp_path / "run", checkpoint_every=1)
 
 
@@ -289,7 +294,7 @@ def _hold(folder: Path, pipe: Any) -> None:
 def test_progress_is_told_round_by_round() -> None:
     seen: list[int] = []
     algorithm = algorithm_named("fedner")
-    engine = InProcess(random_platform, NAMES, algorithm.local)
+    engine = InProcess(answers(random_platform, algorithm), NAMES)
     run(
         algorithm,
         engine,

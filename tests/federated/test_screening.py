@@ -3,12 +3,12 @@ import torch
 from linear_platform import initial
 
 from fedner.errors import FednerError
-from fedner.federated.messages import Broadcast, Failure, Update
+from fedner.federated.messages import Failure, Order, Update
 from fedner.federated.screening import NormRule, Screen, malformed
 from fedner.models.partition import Partition
 from fedner.tensors import SharedState
 
-BROADCAST = Broadcast("run", 4, initial(), batches=dict.fromkeys("abcdefghijkl", 1))
+BROADCAST = Order("run", 4, initial(), batches=dict.fromkeys("abcdefghijkl", 1))
 
 
 def shared(a: float = 1.0, b: float = 1.0) -> SharedState:
@@ -54,7 +54,7 @@ def test_unsound_updates_are_refused_by_name(spoilt: Update, code: str) -> None:
 
 
 def test_extras_must_be_those_of_the_broadcast() -> None:
-    broadcast = Broadcast("run", 4, shared(), extra=shared(), batches={"a": 1, "b": 1})
+    broadcast = Order("run", 4, shared(), extra=shared(), batches={"a": 1, "b": 1})
     screen = Screen(NormRule())
     replies = [Update("a", 4, shared(), extra=shared()), Update("b", 4, shared())]
     assert [each.platform for each in screen.accepted_updates(replies, broadcast)] == ["a"]
@@ -96,7 +96,7 @@ def test_a_stated_bound_holds_from_the_first_update_on() -> None:
 
 def test_failures_are_noted_and_not_refused() -> None:
     screen = Screen(NormRule())
-    assert screened(screen, Failure("a", 4, "no-reply", "silent"), update("b")) == ["b"]
+    assert screened(screen, Failure("a", 4, "no-reply"), update("b")) == ["b"]
     assert [each.platform for each in screen.failures] == ["a"]
     assert screened(screen, update("b")) == ["b"]
     assert screen.failures == []
@@ -117,7 +117,7 @@ def test_only_the_latest_norms_are_remembered() -> None:
 
 def test_right_extra_tensors_excuse_no_wrong_ones() -> None:
     """SCAFFOLD sends both: each is judged by itself."""
-    order = Broadcast("run", 4, shared(), extra=shared(), batches={"a": 1})
+    order = Order("run", 4, shared(), extra=shared(), batches={"a": 1})
     assert malformed(Update("a", 4, shared(), extra=shared()), order) is None
     wrong = Update("a", 4, other(a=ONE, b=torch.ones(2)), extra=shared())
     found = malformed(wrong, order)

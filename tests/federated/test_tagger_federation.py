@@ -21,9 +21,11 @@ from fedner.corpus.synthetic import PLATFORMS
 from fedner.engines.in_process import InProcess
 from fedner.engines.workers import Workers
 from fedner.federated.algorithms import FednerSettings, algorithm_named, fedner
+from fedner.federated.answering import answers
 from fedner.federated.engine import Engine
 from fedner.federated.learner import TaggerLearner
-from fedner.federated.messages import Broadcast, Update, update_to_bytes
+from fedner.federated.message_bytes import to_bytes
+from fedner.federated.messages import Order, Update
 from fedner.federated.platform import LocalSettings, Platform
 from fedner.federated.run import RunRecord, RunSettings, run
 from fedner.federated.sizes import batch_sizes
@@ -41,7 +43,7 @@ def federate(
     build: Any, names: list[str], cut: str, rounds: int, batch: int, sizes: dict[str, int]
 ) -> tuple[RunRecord, dict[str, Platform]]:
     platforms = {name: build(name) for name in names}
-    engine = InProcess(platforms.__getitem__, names, fedner().local)
+    engine = InProcess(answers(platforms.__getitem__, fedner()), names)
     first = first_shared(cut, 0.0)
     record = run(fedner(), engine, first, RunSettings("t", rounds, batch, sizes), SEED)
     return record, platforms
@@ -59,9 +61,8 @@ def test_two_platforms_that_share_everything_equal_one_central_step(
     sizes = {"case-reports": 30, "social-posts": 10}
     algorithm = fedner(FednerSettings(server_optimizer=optimizer))
     engine = InProcess(
-        lambda name: tagger_platform(name, "everything", 0.0, size=sizes[name]),
+        answers(lambda name: tagger_platform(name, "everything", 0.0, size=sizes[name]), algorithm),
         TWO,
-        algorithm.local,
     )
     shared = first_shared("everything", 0.0)
     done = run(algorithm, engine, shared, RunSettings("t", 1, 8, sizes), SEED)
@@ -105,7 +106,7 @@ def test_every_cut_runs_and_only_its_shared_part_moves(cut: str) -> None:
     # The word table is trained, so that there are words to share.
     first = first_shared(cut, trainable_words=True)
     platforms = {name: tagger_platform(name, cut, trainable_words=True) for name in NAMES}
-    engine = InProcess(platforms.__getitem__, NAMES, fedner().local)
+    engine = InProcess(answers(platforms.__getitem__, fedner()), NAMES)
     sizes = dict.fromkeys(NAMES, 40)
     done = run(fedner(), engine, first, RunSettings("t", 2, 12, sizes), SEED)
     assert set(done.server.shared) == set(first)
@@ -138,9 +139,9 @@ def test_what_leaves_is_the_shared_gradient_and_nothing_else() -> None:
 
     one.learner = Watched()  # type: ignore[assignment]
     private_before = {name: tensor.detach().clone() for name, tensor in one.private().items()}
-    broadcast = Broadcast("t", 1, first_shared("fedner"), batches={"case-reports": 16})
-    update = one.run_round(fedner().local, broadcast)
-    data = update_to_bytes(update)
+    broadcast = Order("t", 1, first_shared("fedner"), batches={"case-reports": 16})
+    update = one.run_round(fedner(), broadcast)
+    data = to_bytes(update)
     assert len(data) < 20_000 + sum(tensor.numel() * 4 for tensor in update.tensors.values())
     gradient = [seen[0][key] for key in private_before]
     hidden = [*one.private().values(), *private_before.values(), *gradient]
@@ -161,14 +162,12 @@ def test_what_leaves_is_the_shared_gradient_and_nothing_else() -> None:
 
 def engines(kind: str, folder: Path | None = None) -> Engine:
     if kind == "serial":
-        return InProcess(tagger_platform, NAMES, algorithm_named("fedner").local, folder=folder)
+        return InProcess(answers(tagger_platform, algorithm_named("fedner"), folder), NAMES)
     return Workers(
-        tagger_platform,
+        answers(tagger_platform, algorithm_named("fedner"), folder),
         NAMES,
-        algorithm_named("fedner").local,
         first_shared(),
         workers=2,
-        folder=folder,
     )
 
 
@@ -209,8 +208,8 @@ def test_the_seed_names_order_and_dropout() -> None:
     def updated(seed: int, dropout: float) -> Update:
         one = tagger_platform("forum-posts", dropout=dropout)
         one.seed = seed
-        broadcast = Broadcast("t", 1, first_shared("fedner", dropout), batches={"forum-posts": 40})
-        return one.run_round(fedner().local, broadcast)
+        broadcast = Order("t", 1, first_shared("fedner", dropout), batches={"forum-posts": 40})
+        return one.run_round(fedner(), broadcast)
 
     # The whole epoch in one batch: the order cannot matter, dropout can.
     assert updated(1, 0.5).loss == updated(1, 0.5).loss
@@ -223,20 +222,20 @@ def test_a_federation_learns() -> None:
     build = partial(tagger_platform, settings=settings, dropout=0.0)
     platforms = {name: build(name) for name in NAMES}
     algorithm = fedner(FednerSettings(server_optimizer=OptimizerSettings(learning_rate=0.02)))
-    engine = InProcess(platforms.__getitem__, NAMES, algorithm.local)
+    engine = InProcess(answers(platforms.__getitem__, algorithm), NAMES)
     plan = RunSettings("t", 80, 24, dict.fromkeys(NAMES, 40), evaluate_every=80)
     done = run(algorithm, engine, first_shared("fedner", 0.0), plan, SEED)
     first, last = done.rounds[0].loss, done.rounds[-1].loss
     assert first is not None
     assert last is not None
     assert last < first / 5
-    found = [done.rounds[-1].scores[name]["strict"]["micro"]["f1"] for name in NAMES]
+    found = [done.rounds[-1].scores[name].strict_micro.f1 for name in NAMES]
     assert min(found) > 0.3
 
 
 def test_a_platform_may_keep_its_loss_at_home() -> None:
     one = tagger_platform("social-posts", settings=LocalSettings(reports_loss=False))
-    broadcast = Broadcast("t", 1, first_shared(), batches={"social-posts": 4})
-    update = one.run_round(fedner().local, broadcast)
+    broadcast = Order("t", 1, first_shared(), batches={"social-posts": 4})
+    update = one.run_round(fedner(), broadcast)
     assert isinstance(update, Update)
     assert update.loss is None

@@ -5,7 +5,7 @@ fixed weights (checksum), which a sign, an order or a stream of random numbers c
 """
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -13,10 +13,10 @@ import torch
 from torch import Tensor
 
 from fedner.federated.checkpoints import read_state
-from fedner.runs.assembly import Federation, assemble, initial_shared, new_tagger
 from fedner.runs.checks import checked
 from fedner.runs.folder import PRIVACY, SCORES, RunFolder
-from fedner.runs.training import train_run
+from fedner.runs.simulation import open_sites, train_run
+from fedner.runs.site import Site
 from fedner.settings import Settings, override
 
 FOLDER = Path(__file__).resolve().parent / "records"
@@ -51,7 +51,7 @@ RUNS = {
     "fedner-dp": (
         'algorithm={name="fedner",local_steps=3,server_optimizer={learning_rate=0.01}}',
         "local_optimizer.learning_rate=0.03",
-        "privacy={enabled=true,simulation=true,noise_multiplier=0.8,max_grad_norm=0.5,delta=0.01}",
+        "privacy={mechanism='unit-local',simulation=true,noise_multiplier=0.8,max_grad_norm=0.5,delta=0.01}",
     ),
 }
 # How far a value may lie from the recorded one: `relative` to the value, of a checksum to the norm
@@ -100,7 +100,7 @@ def computed(name: str, path: Path) -> dict[str, dict[str, float]]:
     settings = settings_of(name)
     train_run(settings, path)
     folder = RunFolder(path)
-    moved = dict(_moved(assemble(settings), path))
+    moved = dict(_moved(open_sites(settings, path), path))
     return {
         "losses": dict(_losses(folder)),
         "counts": dict(_counts(folder)),
@@ -144,13 +144,12 @@ def _counts(folder: RunFolder) -> Iterator[tuple[str, float]]:
                 yield f"{platform}, {kind} {key}", held[kind]["micro"][key]
 
 
-def _moved(federation: Federation, path: Path) -> Iterator[tuple[str, Tensor]]:
+def _moved(sites: Sequence[Site], path: Path) -> Iterator[tuple[str, Tensor]]:
     shared, _ = read_state(path / "server", ROUNDS)
-    yield from _from_beginning("server", shared, initial_shared(federation))
-    for name in federation.names:
-        private, _ = read_state(path / "platforms" / name, ROUNDS)
-        beginning = dict(new_tagger(federation, name).named_parameters())
-        yield from _from_beginning(name, private, beginning)
+    yield from _from_beginning("server", shared, sites[0].blueprint.initial_shared())
+    for site in sites:
+        private, _ = read_state(path / "platforms" / site.name, ROUNDS)
+        yield from _from_beginning(site.name, private, dict(site.tagger().named_parameters()))
 
 
 def _from_beginning(

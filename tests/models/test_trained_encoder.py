@@ -25,7 +25,7 @@ from fedner.models.embeddings.trained_encoder import PretrainedEncoder, TrainedE
 from fedner.models.embeddings.transformer_windows import Window, by_length, cut
 from fedner.models.embeddings.words import HashedWords, WordEmbedding
 from fedner.models.features import EncodedCorpus, TagSpace, collate, encode_corpus
-from fedner.models.graphed import GraphedTagger
+from fedner.models.graphed import RecordedSteps
 from fedner.models.partition import partition
 from fedner.models.tagger import Tagger
 from fedner.models.zoo import RECIPES, build_tagger, parameter_counts
@@ -277,7 +277,7 @@ class TestTraining:
         batch = collate(encoded(platform, encoder), [0, 1])
         for recipe in (RECIPE, ADAPTED):
             tagger = tagger_of(recipe, encoder, platform.space)
-            assert not GraphedTagger.fits(tagger, torch.device("cuda"))
+            assert not RecordedSteps.fits(tagger, torch.device("cuda"))
             with pytest.raises(FednerError, match="has no per-unit gradient, but") as caught:
                 clipped_sum(tagger, batch, [0, 1], 1.0)
             assert "Freeze it" in caught.value.hint

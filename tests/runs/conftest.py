@@ -10,7 +10,7 @@ from fedner.privacy.budget import Budget
 from fedner.privacy.events import Unit
 from fedner.privacy.ledger_owner import open_ledger
 from fedner.runs.checks import checked
-from fedner.runs.training import train_run
+from fedner.runs.simulation import train_run
 from fedner.settings import Settings, override
 
 # Other tests may run beside these: more threads only stand in each other's way.
@@ -51,7 +51,7 @@ def ledgers(tmp_path: Path) -> Callable[..., tuple[str, ...]]:
         for number in range(3):
             open_ledger(tmp_path / str(number), Budget(epsilon, delta, unit), 30)
         return (
-            "privacy.enabled=true",
+            "privacy.mechanism=unit-local",
             "privacy.tuned_on=public",
             f"privacy.unit={unit}",
             "training.evaluate_every=0",

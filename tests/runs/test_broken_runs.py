@@ -12,8 +12,8 @@ from fedner.cli import app as cli
 from fedner.cli.failures import USER_ERROR
 
 NOTE = "Took aspirin, no rash."
-CARD = "taggers/federated/case-reports/model.json"
-WEIGHTS = "taggers/federated/case-reports/model.safetensors"
+CARD = "platforms/case-reports/taggers/federated/model.json"
+WEIGHTS = "platforms/case-reports/taggers/federated/model.safetensors"
 
 
 def remove(path: Path) -> None:
@@ -53,15 +53,15 @@ CASES = [
     *((WEIGHTS, harm, command) for harm in (remove, cut, flip) for command in USES_TAGGER),
     *(("settings.json", harm, command) for harm in (cut, drop_key, other_json)
       for command in ("evaluate", "report", "adapt")),
-    *(("federation.json", harm, command) for harm in (remove, cut, other_json)
+    *(("facts.json", harm, command) for harm in (remove, cut, other_json)
       for command in ("report", "adapt")),
     *((name, harm, "report") for name in ("disclosure.json", "scores.json")
       for harm in (remove, cut, other_json)),
     ("disclosure.json", drop_key, "report"),
     ("rounds.jsonl", flip, "report"),
     ("rounds.jsonl", other_json, "report"),
-    ("counts/case-reports.json", cut, "compare"),
-    ("counts/case-reports.json", other_json, "compare"),
+    ("platforms/case-reports/counts.json", cut, "compare"),
+    ("platforms/case-reports/counts.json", other_json, "compare"),
 ]  # fmt: skip
 
 

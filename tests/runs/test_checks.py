@@ -8,7 +8,8 @@ import pytest
 from fedner.federated.algorithms import FednerSettings
 from fedner.models.stages import StageRecipe
 from fedner.models.zoo import RECIPES
-from fedner.runs.checks import algorithm_of, checked, parameters_of, read_settings
+from fedner.optimizers import OptimizerSettings
+from fedner.runs.checks import algorithm_of, checked, read_settings
 from fedner.settings import SettingsError
 
 PLATFORMS = [
@@ -105,12 +106,11 @@ def test_parameters_reach_the_algorithm(tmp_path: Path) -> None:
         "server_optimizer": {"name": "sgd", "learning_rate": 1},
     }
     settings = checked({**SOUND, "algorithm": table}, tmp_path)
-    parameters = parameters_of(settings)
-    assert isinstance(parameters, FednerSettings)
-    assert parameters.local_steps == 4
-    assert parameters.server_optimizer.name == "sgd"
-    assert parameters.server_optimizer.betas == (0.9, 0.999), "what is left out keeps its default"
-    assert algorithm_of(settings).batching == "joint"
+    algorithm = algorithm_of(settings)
+    assert algorithm.steps(10, 100.0) == 4
+    assert algorithm.batching == "joint"
+    server = OptimizerSettings("sgd", 1.0, betas=(0.9, 0.999))  # what is left out keeps its default
+    assert algorithm.identity == f"fedner {FednerSettings(server, local_steps=4)!r}"
 
 
 def test_a_joint_batch_below_the_number_of_platforms_is_a_problem_unless_few_are_drawn(
@@ -176,3 +176,13 @@ def test_a_path_with_escapes_of_toml_is_told(tmp_path: Path) -> None:
     platforms = [{"name": "a", "data": "C:\temp"}]
     problems = told({**SOUND, "platforms": platforms}, tmp_path)
     assert "single quotes" in problems["platforms[0].data"]
+
+
+def test_a_privacy_table_names_its_mechanism(tmp_path: Path) -> None:
+    """Otherwise a target without a mechanism would be a run without any protection."""
+    problems = told({**SOUND, "privacy": {"epsilon": 3.0, "simulation": True}}, tmp_path)
+    [(key, text)] = problems.items()
+    assert key.startswith("privacy")
+    assert "a key mechanism, one of none, unit-local, unit-central, platform, " in text
+    off = {"mechanism": "none", "epsilon": 3.0}
+    assert not checked({**SOUND, "privacy": off}, tmp_path).privacy.enabled

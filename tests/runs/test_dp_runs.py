@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 import torch
+from opened_sites import algorithm_in, opened, protected
 
 from fedner.corpus.synthetic import generate
 from fedner.corpus.writers.jsonl import write_jsonl
@@ -15,23 +16,26 @@ from fedner.federated.run import run
 from fedner.models.checkpoint import load_tagger
 from fedner.privacy.accountant import pld_epsilon
 from fedner.privacy.ledger import read_spent
-from fedner.runs.assembly import assemble, build_platform, initial_shared
+from fedner.privacy.mechanisms import MECHANISMS
 from fedner.runs.checks import algorithm_of
 from fedner.runs.folder import DISCLOSURE, PRIVACY, RunFolder, tagger_folder
-from fedner.runs.privacy import build_protected, ledger_name, protect
+from fedner.runs.platform_data import require_units
+from fedner.runs.privacy import ledger_name, server_noise
 from fedner.runs.privacy_record import run_spent
-from fedner.runs.training import Progress, engine_for, run_settings, train_run
+from fedner.runs.schedule import algorithm_for, run_settings
+from fedner.runs.simulation import Progress, engine_for, train_run
+from fedner.runs.site_platform import build_platform
 from fedner.settings import Settings, SettingsError
 
 Make = Callable[..., Settings]
 Opened = Callable[..., tuple[str, ...]]
-ON = ("privacy.enabled=true", "privacy.simulation=true")
+ON = ("privacy.mechanism=unit-local", "privacy.simulation=true")
 SIZES = tuple(f"platforms.{number}.public_size=30" for number in range(3))
 
 
 def told(make: Make, *assignments: str) -> dict[str, str]:
     with pytest.raises(SettingsError) as caught:
-        make("privacy.enabled=true", *assignments)
+        make("privacy.mechanism=unit-local", *assignments)
     return {problem.key: str(problem) for problem in caught.value.problems}
 
 
@@ -50,7 +54,7 @@ def test_a_table_that_proves_nothing_is_refused_with_the_reason(tiny: Make) -> N
         "privacy.noise_multiplier=1.0",
         "privacy.simulation=true",
         "privacy.private_part=clear",
-        "privacy.where=central",
+        "privacy.mechanism=unit-central",
         "algorithm.local_steps=3",
         'algorithm.loss="sum"',
         "participation.aggregation=median",
@@ -69,12 +73,12 @@ def test_a_table_that_proves_nothing_is_refused_with_the_reason(tiny: Make) -> N
 
 def test_an_algorithm_whose_update_the_noise_does_not_cover(tiny: Make) -> None:
     both = ("privacy.simulation=true", "privacy.noise_multiplier=1.0")
-    central = told(tiny, *both, "privacy.where=central", 'algorithm={name="fedavg"}')
-    assert "gradients that nobody noised" in central["privacy.where"]
-    whole = told(tiny, *both, "privacy.unit=platform", 'algorithm={name="scaffold"}')
+    central = told(tiny, *both, "privacy.mechanism=unit-central", 'algorithm={name="fedavg"}')
+    assert "gradients that nobody noised" in central["privacy.mechanism"]
+    whole = told(tiny, *both, "privacy.mechanism=platform", 'algorithm={name="scaffold"}')
     assert "control variates" in whole["algorithm.name"]
     weights = told(
-        tiny, *both, "privacy.unit=platform", 'algorithm={name="fedavg", sends="weights"}'
+        tiny, *both, "privacy.mechanism=platform", 'algorithm={name="fedavg", sends="weights"}'
     )
     assert set(weights) == {"algorithm.sends"}
 
@@ -119,7 +123,7 @@ def test_a_deployment_reads_no_types_off_the_texts_and_has_no_parts(
     }
     assert "rare one" in problems["platforms[0].labels"]
     declared = 'platforms.0.labels=["ADE", "Drug"]'
-    tiny("privacy.enabled=true", *own, declared, "platforms.0.format=jsonl")
+    tiny("privacy.mechanism=unit-local", *own, declared, "platforms.0.format=jsonl")
     # One line may tip the scales between two schemes, and with them everybody's entities.
     columns = told(tiny, *own, declared, "platforms.0.format=columns")
     assert set(columns) == {"platforms[0].options.scheme"}
@@ -129,7 +133,7 @@ def test_a_deployment_reads_no_types_off_the_texts_and_has_no_parts(
     repeated = told(tiny, *own, declared, "platforms.0.format=ade", "privacy.unit=document")
     assert set(repeated) == {"platforms[0].format"}
     # Whose presence is protected makes no difference: sizes and types are told all the same.
-    whole = told(tiny, "privacy.noise_multiplier=1.0", "privacy.unit=platform")
+    whole = told(tiny, "privacy.noise_multiplier=1.0", "privacy.mechanism=platform")
     assert {key for key in whole if "public_size" in key} == {
         f"platforms[{number}].public_size" for number in range(3)
     }
@@ -149,38 +153,54 @@ def test_shards_of_a_corpus_tear_no_unit_apart(tiny: Make, unit: str) -> None:
     problems = told(tiny, *on, part)
     assert set(problems) == {"platforms[0].split.by"}
     assert "several platforms" in problems["platforms[0].split.by"]
-    tiny("privacy.enabled=true", *on, part, "platforms.0.split.by=patient")
+    tiny("privacy.mechanism=unit-local", *on, part, "platforms.0.split.by=patient")
 
 
 def test_patients_that_nobody_named_cannot_be_the_unit(tiny: Make) -> None:
     settings = tiny(*ON, "privacy.noise_multiplier=1.0", "privacy.unit=patient", *SIZES)
-    federation = assemble(settings)
     data = {
-        name: replace(each, sentences=tuple(replace(one, patient=None) for one in each.sentences))
-        for name, each in federation.data.items()
+        name: replace(
+            site.data, sentences=tuple(replace(one, patient=None) for one in site.data.sentences)
+        )
+        for name, site in opened(settings).items()
     }
     with pytest.raises(SettingsError, match="without a patient id") as caught:
-        protect(replace(federation, data=data))
+        require_units(settings, data)
     assert len(caught.value.problems) == 3
 
 
-@pytest.mark.parametrize("unit", ["sentence", "platform"])
-def test_the_noise_of_a_target_spends_it_and_no_more(tiny: Make, unit: str) -> None:
-    settings = tiny(*ON, "privacy.epsilon=6", f"privacy.unit={unit}")
-    protection = protect(assemble(settings))
-    assert protection is not None
-    for privacy in protection.platforms.values():
+@pytest.mark.parametrize("mechanism", MECHANISMS)
+def test_the_noise_of_a_target_spends_it_and_no_more(tiny: Make, mechanism: str) -> None:
+    settings = tiny(*ON, "privacy.epsilon=6", f"privacy.mechanism={mechanism}")
+    site = opened(settings)["forum-posts"]
+    noise = server_noise(site.blueprint, algorithm_for(site.study))
+    assert (noise is not None) is mechanism.endswith("central")
+    for privacy in protected(settings).values():
         event = privacy.event(4, 1)
         step = (event.effective_multiplier, event.sampling_probability)
         assert 5.9 < pld_epsilon({step: 6}, 1e-5) <= 6.0
 
 
+@pytest.mark.parametrize("mechanism", ["unit-local", "unit-central"])
+def test_one_noise_for_a_central_sum_is_that_of_the_platform_that_needs_most(
+    tiny: Make, mechanism: str
+) -> None:
+    sizes = ("platforms.0.public_size=100", "algorithm.batching=each")
+    settings = tiny(*ON, "privacy.epsilon=6", f"privacy.mechanism={mechanism}", *sizes)
+    noises = {name: each.noise_multiplier for name, each in protected(settings).items()}
+    if mechanism == "unit-local":
+        assert noises["case-reports"] < noises["forum-posts"]
+    else:
+        site = opened(settings)["forum-posts"]
+        noise = server_noise(site.blueprint, algorithm_for(site.study))
+        assert noise is not None
+        assert set(noises.values()) == {noise.noise_multiplier}
+
+
 def test_slices_cost_as_much_as_the_worst_of_them(tiny: Make) -> None:
     changes = ("training.slice=0.5", "training.rounds_per_slice=3", "privacy.epsilon=6")
     settings = tiny(*ON, *changes)
-    protection = protect(assemble(settings))
-    assert protection is not None
-    privacy = protection.platforms["forum-posts"]
+    privacy = protected(settings)["forum-posts"]
     assert privacy.num_slices == 2
     step = (privacy.noise_multiplier, privacy.probability(4))
     assert 5.9 < pld_epsilon({step: 3}, 1e-5) <= 6.0, "3 of the 6 rounds touch a unit"
@@ -191,8 +211,8 @@ def test_a_linear_rate_ends_with_the_run(tiny: Make) -> None:
         'algorithm.server_optimizer={learning_rate=0.02, schedule="linear"}',
         "local_optimizer.schedule=linear",
     )
-    federation = assemble(settings)
-    own = build_platform(federation, "forum-posts").settings.optimizer
+    sites = opened(settings)
+    own = build_platform(sites["forum-posts"], algorithm_in(sites)).settings.optimizer
     assert own.learning_rate_at(0) == 0.02
     assert own.learning_rate_at(3) == pytest.approx(0.01)
     assert own.learning_rate_at(6) == 0.0
@@ -201,12 +221,15 @@ def test_a_linear_rate_ends_with_the_run(tiny: Make) -> None:
     assert made.optimizer.settings.decay_steps == 6
 
 
-@pytest.mark.parametrize("where", ["local", "central"])
+@pytest.mark.parametrize("mechanism", ["unit-local", "unit-central"])
 def test_a_simulation_resumes_bit_for_bit_and_says_what_it_is(
-    tiny: Make, tmp_path: Path, where: str
+    tiny: Make, tmp_path: Path, mechanism: str
 ) -> None:
     settings = tiny(
-        *ON, "privacy.noise_multiplier=1.0", f"privacy.where={where}", "privacy.unit=document"
+        *ON,
+        "privacy.noise_multiplier=1.0",
+        f"privacy.mechanism={mechanism}",
+        "privacy.unit=document",
     )
     train_run(settings, tmp_path / "whole")
 
@@ -237,12 +260,11 @@ def test_another_noise_seed_is_another_run_on_the_same_split(tiny: Make) -> None
     found = []
     for seed in (1, 2):
         settings = tiny(*ON, "privacy.noise_multiplier=1.0", f"privacy.noise_seed={seed}")
-        federation = assemble(settings)
-        found.append(protect(federation))
-        test = federation.data["forum-posts"].test
-    one, other = (each.platforms["forum-posts"].source for each in found if each is not None)
+        found.append(protected(settings))
+        test = opened(settings)["forum-posts"].data.test
+    one, other = (each["forum-posts"].source for each in found)
     assert one != other
-    assert test == assemble(tiny()).data["forum-posts"].test
+    assert test == opened(tiny())["forum-posts"].data.test
 
 
 def test_a_deployed_run_keeps_ledgers_and_a_second_one_is_refused(
@@ -284,7 +306,10 @@ def test_two_simulations_of_one_title_and_one_ledger_are_two_runs(
     assert (
         read_spent(tmp_path / "0").steps
         == 2
-        * read_spent(tmp_path / "0", ledger_name(RunFolder(tmp_path / "run 1"), settings)).steps
+        * read_spent(
+            tmp_path / "0",
+            ledger_name(RunFolder(tmp_path / "run 1"), RunFolder(tmp_path / "run 1").study()),
+        ).steps
     )
 
 
@@ -296,44 +321,44 @@ def test_a_frozen_private_part_is_trained_after_the_last_update(tiny: Make, tmp_
     )
     settings = tiny(*ON, *changes)
     train_run(settings, tmp_path / "run")
-    federation = assemble(settings)
-    name = "forum-posts"
+    name, sites = "forum-posts", opened(settings, tmp_path / "apart")
     stored, _ = read_state(tmp_path / "run" / "platforms" / name, 6)
-    begun = build_protected(federation, protect(federation), tmp_path, name).private()
+    begun = build_platform(sites[name], algorithm_in(sites)).private()
     tagger = load_tagger(tagger_folder(tmp_path / "run", name)).tagger
     final = dict(tagger.named_parameters())
     server, _ = read_state(tmp_path / "run" / "server", 6)
     for key, tensor in begun.items():
         assert torch.equal(stored[f"private/{key}"], tensor), "frozen while updates left"
     assert any(not torch.equal(final[key], tensor) for key, tensor in begun.items())
-    for key in federation.partition.shared:
+    for key in sites[name].blueprint.partition.shared:
         assert torch.equal(final[key], server[f"shared/{key}"])
     notes = " ".join(RunFolder(tmp_path / "run").read(PRIVACY)["notes"])
     assert "does not cover" in notes
 
 
-@pytest.mark.parametrize("unit", ["sentence", "platform"])
-def test_what_epsilon_does_not_cover_is_said(tiny: Make, tmp_path: Path, unit: str) -> None:
+@pytest.mark.parametrize("mechanism", ["unit-local", "platform"])
+def test_what_epsilon_does_not_cover_is_said(tiny: Make, tmp_path: Path, mechanism: str) -> None:
     settings = tiny(
-        *ON, "privacy.noise_multiplier=1.0", f"privacy.unit={unit}", "training.rounds=1"
+        *ON, "privacy.noise_multiplier=1.0", f"privacy.mechanism={mechanism}", "training.rounds=1"
     )
     train_run(settings, tmp_path / "run")
     notes = " ".join(RunFolder(tmp_path / "run").read(PRIVACY)["notes"])
-    assert ("private part was trained without noise" in notes) is (unit == "platform")
-    assert ("split into training and test part is taken as given" in notes) is (unit == "sentence")
+    assert ("private part was trained without noise" in notes) is (mechanism == "platform")
+    is_by_unit = mechanism == "unit-local"
+    assert ("split into training and test part is taken as given" in notes) is is_by_unit
     assert "for the platform's own eyes" in notes
 
 
 def test_the_server_of_a_deployment_noises_every_sum_once(
     tiny: Make, tmp_path: Path, ledgers: Opened
 ) -> None:
-    settings = tiny("privacy.noise_multiplier=2.0", "privacy.where=central", *ledgers(40))
-    federation = assemble(settings)
-    protection = protect(federation)
-    plan = run_settings(federation, protection)
+    settings = tiny("privacy.noise_multiplier=2.0", *ledgers(40), "privacy.mechanism=unit-central")
+    sites = opened(settings, tmp_path / "run")
+    algorithm, site = algorithm_in(sites), sites["forum-posts"]
+    plan = run_settings(site.study, algorithm, server_noise(site.blueprint, algorithm))
     assert plan.checkpoint_every == 1, "stored before it is broadcast"
-    algorithm, first = algorithm_of(settings), initial_shared(federation)
-    engine = engine_for(federation, algorithm, first, tmp_path)
+    first = site.blueprint.initial_shared()
+    engine = engine_for(settings, list(sites.values()), algorithm)
     rarely = replace(plan, checkpoint_every=2)
     with pytest.raises(FednerError, match="noised twice"):
         run(algorithm, engine, first, rarely, 1, tmp_path / "run")
@@ -365,11 +390,10 @@ SCORED = (
 
 def test_noised_scores_are_part_of_the_target(tiny: Make) -> None:
     settings = tiny(*ON, "privacy.epsilon=6", *SCORED)
-    federation = assemble(settings)
-    protection = protect(federation)
-    assert protection is not None
-    assert run_settings(federation, protection).evaluate_every == 2
-    for privacy in protection.platforms.values():
+    sites = opened(settings)
+    study = sites["forum-posts"].study
+    assert run_settings(study, algorithm_in(sites)).evaluate_every == 2
+    for privacy in protected(settings).values():
         event = privacy.event(4, 1)
         step = (event.effective_multiplier, event.sampling_probability)
         assert 5.9 < pld_epsilon({step: 6, (30.0, 1.0): 3}, 1e-5) <= 6.0
@@ -378,28 +402,26 @@ def test_noised_scores_are_part_of_the_target(tiny: Make) -> None:
 
 def test_where_noised_scores_prove_nothing_they_are_refused(tiny: Make, ledgers: Opened) -> None:
     on = ("privacy.simulation=true", "privacy.noise_multiplier=1.0", *SCORED)
-    assert "in the clear" in told(tiny, *on, "privacy.unit=platform")["privacy.scores"]
-    assert "two releases" in told(tiny, *on, "privacy.where=central")["privacy.scores"]
+    assert "in the clear" in told(tiny, *on, "privacy.mechanism=platform")["privacy.scores"]
+    assert "two releases" in told(tiny, *on, "privacy.mechanism=unit-central")["privacy.scores"]
     assert "nothing yet" in told(tiny, *on, "privacy.private_part=frozen")["privacy.scores"]
     assert set(told(tiny, *on, "training.evaluate_every=3")) == {"training.evaluate_every"}
     tiny("privacy.noise_multiplier=1.0", *ledgers(9), *SCORED)
 
 
 def test_test_patients_that_nobody_named_are_told_of(tiny: Make) -> None:
-    federation = assemble(
-        tiny(*ON, "privacy.noise_multiplier=1.0", "privacy.unit=patient", *SIZES, *SCORED)
-    )
-    name = "forum-posts"
-    data = federation.data[name]
+    settings = tiny(*ON, "privacy.noise_multiplier=1.0", "privacy.unit=patient", *SIZES, *SCORED)
+    sites, name = opened(settings), "forum-posts"
+    data = sites[name].data
     tested = set(data.test)
     sentences = tuple(
         replace(one, patient=None if at in tested else f"patient {at}")
         for at, one in enumerate(data.sentences)
     )
-    named = {key: each for key, each in federation.data.items() if key != name}
+    named = {key: each.data for key, each in sites.items() if key != name}
     changed = {name: replace(data, sentences=sentences)}
     with pytest.raises(SettingsError, match="without a patient id"):
-        protect(replace(federation, data={**named, **changed}))
+        require_units(settings, {**named, **changed})
 
 
 @pytest.mark.parametrize("is_deployed", [False, True])
@@ -425,5 +447,5 @@ def test_noised_scores_of_a_run_are_charged_and_called_noised(
         noised = [each["scores"][name]["noised"] for each in folder.rounds() if each["scores"]]
         assert {each["standard_deviation"] for each in noised} == {120.0}
     page = (tmp_path / "run" / "report.html").read_text()
-    assert "left the platforms with noise" in page
+    assert "These scores were disclosed with noise" in page
     assert "multiplier 30, a unit&#x27;s counts clipped at 4" in page

@@ -11,7 +11,7 @@ from fedner.inference.predict import Predictor
 from fedner.models.checkpoint import load_tagger
 from fedner.models.layers.scalar_mix import ScalarMix
 from fedner.runs.folder import DISCLOSURE, RunFolder, tagger_folder
-from fedner.runs.training import Progress, train_run
+from fedner.runs.simulation import Progress, train_run
 from fedner.settings import Settings
 from tiny_elmo import OPTIONS, random_weights, save
 
@@ -19,7 +19,7 @@ Make = Callable[..., Settings]
 NAMES = ("case-reports", "forum-posts", "social-posts")
 MIX = {"embeddings.mix.weights", "embeddings.mix.factor"}
 PRIVATE = (
-    "privacy.enabled=true",
+    "privacy.mechanism=unit-local",
     "privacy.simulation=true",
     "privacy.noise_multiplier=1.0",
     *(f"platforms.{number}.public_size=30" for number in range(3)),

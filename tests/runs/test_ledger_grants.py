@@ -5,6 +5,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from opened_sites import algorithm_in, opened, protected
 
 from fedner.corpus.document import Corpus
 from fedner.corpus.synthetic import generate
@@ -15,13 +16,12 @@ from fedner.privacy.accountant import pld_epsilon
 from fedner.privacy.budget import Budget
 from fedner.privacy.ledger_owner import change_budget, open_ledger, unit_key
 from fedner.runs.adaptation import adapt
-from fedner.runs.assembly import assemble
 from fedner.runs.folder import PRIVACY, RunFolder
 from fedner.runs.ledgers import require_room
 from fedner.runs.mistakes import find_mistakes
 from fedner.runs.platform_data import PlatformData, load_platform_of
-from fedner.runs.privacy import planned_releases, protect
-from fedner.runs.training import Progress, train_run
+from fedner.runs.privacy import planned_releases
+from fedner.runs.simulation import Progress, train_run
 from fedner.settings import PlatformEntry, Settings, SettingsError
 
 Make = Callable[..., Settings]
@@ -44,7 +44,7 @@ def test_a_file_cannot_set_its_own_delta_or_unit(
     assert "privacy.delta 0.0001; expected 1e-05, which the ledger grants" in told
     assert f"fedner privacy budget {tmp_path / '0'} --delta 0.0001" in told
     told = refused(tiny(*asked, "privacy.unit=document"), tmp_path / "run")
-    assert "privacy.unit 'document' (add_or_remove_one); expected 'sentence'" in told
+    assert "of unit 'document' (add_or_remove_one); expected 'sentence'" in told
 
 
 def test_a_delta_above_one_over_the_public_size_is_refused(tiny: Make, ledgers: Opened) -> None:
@@ -56,9 +56,9 @@ def test_a_delta_above_one_over_the_public_size_is_refused(tiny: Make, ledgers: 
 
 
 def test_a_simulation_of_few_units_needs_a_small_delta_too(tiny: Make, tmp_path: Path) -> None:
-    on = ("privacy.enabled=true", "privacy.simulation=true", "privacy.noise_multiplier=1.0")
+    on = ("privacy.mechanism=unit-local", "privacy.simulation=true", "privacy.noise_multiplier=1.0")
     with pytest.raises(SettingsError, match="more than one over the public size of 28 units"):
-        protect(assemble(tiny(*on, "privacy.delta=0.04")))
+        protected(tiny(*on, "privacy.delta=0.04"))
     said: list[str] = []
     settings = tiny(*on, "privacy.delta=0.01", "training.rounds=1")
     train_run(settings, tmp_path / "run", progress=Progress(say=said.append))
@@ -67,7 +67,7 @@ def test_a_simulation_of_few_units_needs_a_small_delta_too(tiny: Make, tmp_path:
     notes = RunFolder(tmp_path / "run").read(PRIVACY)["notes"]
     assert sum(warned in note for note in notes) == 3
     assert warned in (tmp_path / "run" / "report.html").read_text()
-    whole = ("privacy.unit=platform", "privacy.delta=0.5")
+    whole = ("privacy.mechanism=platform", "privacy.delta=0.5")
     with pytest.raises(SettingsError, match="public size of 3 units"):
         tiny(*on, *whole)
 
@@ -75,7 +75,7 @@ def test_a_simulation_of_few_units_needs_a_small_delta_too(tiny: Make, tmp_path:
 def test_a_run_without_an_opened_ledger_is_told_the_command(tiny: Make, tmp_path: Path) -> None:
     names = tuple(f'platforms.{number}.ledger="{tmp_path / str(number)}"' for number in range(3))
     sizes = tuple(f"platforms.{number}.public_size=30" for number in range(3))
-    on = ("privacy.enabled=true", "privacy.noise_multiplier=1.0", "privacy.tuned_on=public")
+    on = ("privacy.mechanism=unit-local", "privacy.noise_multiplier=1.0", "privacy.tuned_on=public")
     settings = tiny(*on, *names, *sizes, "training.evaluate_every=0")
     told = refused(settings, tmp_path / "run")
     assert told.count("nobody granted a budget") == 3
@@ -94,12 +94,11 @@ def test_what_a_run_needs_is_what_it_spends_and_the_owner_may_grant_more(
         change_budget(tmp_path / str(number), epsilon=9.0)
     train_run(asked, tmp_path / "run")
     spent = RunFolder(tmp_path / "run").read(PRIVACY)
-    federation = assemble(asked)
-    protection = protect(federation)
-    assert protection is not None
+    sites, privacy = opened(asked), protected(asked)
     for name, platform in spent["platforms"].items():
         assert platform["granted"] == 9.0
-        [planned] = planned_releases(federation, name, protection.platforms[name])
+        study, algorithm = sites[name].study, algorithm_in(sites)
+        [planned] = planned_releases(study, algorithm, name, privacy[name])
         assert planned.steps == platform["steps"] == 2
         assert [planned.sampling_probability] == platform["sampling_probability"]
 
@@ -127,15 +126,13 @@ def test_slices_and_scores_are_planned_for(tiny: Make, ledgers: Opened) -> None:
     slices = ("training.slice=0.34", "training.rounds_per_slice=3", "training.rounds=7")
     scores = "privacy.scores={every=2, noise_multiplier=30.0, max_norm=4.0}"
     settings = tiny("privacy.noise_multiplier=1.0", *ledgers(9), *slices, scores)
-    federation = assemble(settings)
-    protection = protect(federation)
-    assert protection is not None
-    name = "forum-posts"
-    planned = planned_releases(federation, name, protection.platforms[name])
+    sites, name = opened(settings), "forum-posts"
+    algorithm = algorithm_in(sites)
+    planned = planned_releases(sites[name].study, algorithm, name, protected(settings)[name])
     assert [each.steps for each in planned] == [3, 4, 4]
     assert [each.slice.name for each in planned[:2] if each.slice] == ["0", "1"]
     assert planned[-1].purpose == "statistics"
-    require_room(federation, protection, "a run")
+    require_room(list(sites.values()), algorithm, "a run")
 
 
 @pytest.mark.parametrize("chosen", ["charged", "protected"])
@@ -217,14 +214,14 @@ def test_a_protected_sentence_in_a_document_without_a_name(
     )
     with pytest.raises(FednerError, match="documents without a name"):
         load_platform_of(tiny(*asked), "case-reports")
+    # Where the whole platform is the unit no sentence is protected by itself.
+    assert load_platform_of(tiny(*asked, "privacy.mechanism=platform"), "case-reports").train
 
 
 def test_the_ledgers_key_cuts_the_slices(tiny: Make, tmp_path: Path, ledgers: Opened) -> None:
     settings = tiny("privacy.noise_multiplier=1.0", *ledgers(9), "training.slice=0.25")
-    protection = protect(assemble(settings))
-    assert protection is not None
-    privacy = protection.platforms["forum-posts"]
-    sentences = assemble(settings).data["forum-posts"].train_sentences
+    privacy = protected(settings)["forum-posts"]
+    sentences = opened(settings)["forum-posts"].data.train_sentences
     keyed = sliced_units(sentences, "sentence", privacy, unit_key(tmp_path / "1"))
     assert keyed != sliced_units(sentences, "sentence", privacy, unit_key(tmp_path / "2"))
     assert "keyed" in privacy.slicing, "slices without a key are another way of cutting"
@@ -245,7 +242,7 @@ def test_the_key_is_in_nothing_that_a_run_writes(
             data = file.read_bytes()
             assert not any(key in data or key.hex().encode() in data for key in keys), file
     mistakes = find_mistakes(RunFolder(tmp_path / "run"), "forum-posts")
-    tested = assemble(settings).data["forum-posts"].test_sentences
+    tested = opened(settings)["forum-posts"].data.test_sentences
     assert {each.sentence.tokens for each in mistakes} <= {each.tokens for each in tested}
 
 
@@ -261,9 +258,9 @@ def test_a_platform_that_joins_a_protected_run_later_needs_no_ledger(
 
 
 def test_a_simulation_makes_its_own_ledger_and_says_so(tiny: Make, tmp_path: Path) -> None:
-    on = ("privacy.enabled=true", "privacy.simulation=true", "privacy.noise_multiplier=1.0")
+    on = ("privacy.mechanism=unit-local", "privacy.simulation=true", "privacy.noise_multiplier=1.0")
     train_run(tiny(*on, "privacy.budget=60", "training.rounds=1"), tmp_path / "run")
-    lines = (tmp_path / "run/ledgers/forum-posts/ledger.jsonl").read_text().splitlines()
+    lines = (tmp_path / "run/platforms/forum-posts/ledger/ledger.jsonl").read_text().splitlines()
     assert json.loads(lines[0])["is_simulation"] is True
     open_ledger(tmp_path / "owned", Budget(60.0, 1e-5, "sentence"), 30)
     owned = f'platforms.0.ledger="{tmp_path / "owned"}"'

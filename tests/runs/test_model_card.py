@@ -17,12 +17,11 @@ from fedner.corpus.synthetic import generate
 from fedner.corpus.writers.jsonl import write_jsonl
 from fedner.federated.record import RoundRecord
 from fedner.runs.adaptation import adapt
-from fedner.runs.assembly import assemble
 from fedner.runs.folder import DISCLOSURE, FACTS, PRIVACY, SCORES, RunFolder
 from fedner.runs.report import write_report
 from fedner.runs.report.card import spread, stated
 from fedner.runs.report.markdown import code, code_block, escaped, table
-from fedner.runs.training import Progress, train_run
+from fedner.runs.simulation import Progress, open_sites, train_run
 from fedner.settings import PlatformEntry, Settings
 
 Make = Callable[..., Settings]
@@ -132,7 +131,11 @@ def test_a_run_without_baselines_says_that_it_cannot_tell(tiny: Make, tmp_path: 
 
 def test_a_dp_run_tells_what_it_spent(tiny: Make, tmp_path: Path) -> None:
     sizes = (f"platforms.{number}.public_size=30" for number in range(3))
-    given_ = ("privacy.enabled=true", "privacy.simulation=true", "privacy.noise_multiplier=1.0")
+    given_ = (
+        "privacy.mechanism=unit-local",
+        "privacy.simulation=true",
+        "privacy.noise_multiplier=1.0",
+    )
     declared = 'privacy.uncharged=["tuned on *all* | texts"]'
     train_run(tiny("training.rounds=2", *given_, declared, *sizes), tmp_path / "run")
     text = (tmp_path / "run" / "MODEL_CARD.md").read_text()
@@ -154,7 +157,10 @@ def test_the_card_of_protected_platforms_tells_no_score_without_noise(
 ) -> None:
     scores = ("privacy.scores={every=2, noise_multiplier=30.0, max_norm=4.0}",) if is_scored else ()
     changes = ("privacy.noise_multiplier=1.0", *ledgers(90), *scores, "training.rounds=2")
-    data = assemble(tiny(*changes)).data  # the keys of these ledgers decide who is trained on
+    sites = open_sites(tiny(*changes), tmp_path / "none")
+    data = {
+        site.name: site.data for site in sites
+    }  # the keys of these ledgers decide who is trained on
     sizes = [len(data[each.name].train) for each in tiny(*changes).platforms]
     exact = [f"platforms.{number}.public_size={size}" for number, size in enumerate(sizes)]
     train_run(tiny(*changes, *exact), tmp_path / "run")

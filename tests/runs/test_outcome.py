@@ -6,8 +6,15 @@ import pytest
 
 from fedner.corpus.sentence import Entity, Sentence
 from fedner.errors import FednerError
-from fedner.runs.folder import RunFolder
-from fedner.runs.outcome import outcome_of, read_counts, summary, unit_numbers, write_counts
+from fedner.runs.folder import COUNTS, RunFolder
+from fedner.runs.outcome import (
+    counts_record,
+    joint_summary,
+    outcome_of,
+    platform_summary,
+    read_counts,
+    unit_numbers,
+)
 from fedner.runs.platform_data import PlatformData
 from fedner.scoring import Counts, RelaxedCounts
 
@@ -52,9 +59,9 @@ def test_a_gain_is_clear_only_where_its_interval_is() -> None:
     right, wrong = outcome_of(many, gold, "sentence"), outcome_of(many, nothing, "sentence")
 
     def verdict(alone: object, federated: object) -> str:
-        outcomes = {"here": {"local-only": alone, "federated": federated}}
-        record = summary(outcomes, {"here": "sentence"}, 1)  # type: ignore[arg-type]
-        return record["platforms"]["here"]["gain"]["verdict"]
+        outcomes = {"local-only": alone, "federated": federated}
+        record = platform_summary(outcomes, "sentence", 1)  # type: ignore[arg-type]
+        return record["gain"]["verdict"]
 
     assert verdict(wrong, right) == "yes"
     assert verdict(right, wrong) == "no"
@@ -63,7 +70,7 @@ def test_a_gain_is_clear_only_where_its_interval_is() -> None:
 
 def test_without_a_baseline_there_is_no_gain() -> None:
     outcome = outcome_of(DATA, [[], [], [], []], "sentence")
-    record = summary({"here": {"federated": outcome}}, {"here": "sentence"}, 1)
+    record = joint_summary({"here": platform_summary({"federated": outcome}, "sentence", 1)})
     assert record["platforms"]["here"]["gain"] is None
     assert list(record["mean"]) == ["federated"]
 
@@ -71,7 +78,7 @@ def test_without_a_baseline_there_is_no_gain() -> None:
 def test_counts_are_kept_and_read_back(tmp_path: Path) -> None:
     outcome = outcome_of(DATA, [[Entity(0, 1, "X")], [], [], []], "sentence")
     folder = RunFolder(tmp_path)
-    write_counts(folder, DATA, "sentence", {"federated": outcome})
+    folder.site("here").write(COUNTS, counts_record(DATA, "sentence", {"federated": outcome}))
     strict, relaxed, digest = read_counts(folder, "here", "federated")
     assert tuple(strict) == outcome.strict
     assert tuple(relaxed) == outcome.relaxed

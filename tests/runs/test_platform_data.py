@@ -90,7 +90,7 @@ def test_a_label_map_may_name_types_of_the_test_file_alone(tmp_path: Path) -> No
 
 def test_whether_a_protected_run_begins_does_not_depend_on_its_texts(tmp_path: Path) -> None:
     open_ledger(tmp_path / "ledger", Budget(3.0, 1e-5, "sentence"), 100)
-    privacy = {"enabled": True, "noise_multiplier": 1.0, "tuned_on": "nothing"}
+    privacy = {"mechanism": "unit-local", "noise_multiplier": 1.0, "tuned_on": "nothing"}
     table = {"labels": ["Drugs"], "public_size": 100, "format": "columns"}
     table["options"] = {"scheme": "BIO"}
     table["ledger"] = str(tmp_path / "ledger")

@@ -16,11 +16,12 @@ from fedner.models.features import select
 from fedner.models.tagger import Tagger
 from fedner.optimizers import OptimizerSettings
 from fedner.runs.adaptation import adapt
-from fedner.runs.assembly import assemble, build_platform, encoded, new_tagger
-from fedner.runs.baselines import run_local_only
-from fedner.runs.finetuning import finetune
-from fedner.runs.folder import RunFolder, begin
-from fedner.runs.training import train_run
+from fedner.runs.folder import RunFolder
+from fedner.runs.local_training import finetune, train_baseline
+from fedner.runs.schedule import algorithm_for
+from fedner.runs.simulation import open_sites, train_run
+from fedner.runs.site import Site
+from fedner.runs.site_platform import build_platform
 from fedner.seeds import derive
 from fedner.settings import PlatformEntry, Settings
 from fedner.training import TrainingSettings, train
@@ -35,17 +36,20 @@ ALGORITHMS = {
 }
 
 
+def site_of(settings: Settings, path: Path = Path("unused")) -> Site:
+    return next(site for site in open_sites(settings, path) if site.name == NAME)
+
+
 @pytest.mark.parametrize("case", ALGORITHMS)
 def test_a_baseline_takes_the_steps_of_all_rounds(tiny: Make, tmp_path: Path, case: str) -> None:
     algorithm, steps = ALGORITHMS[case]
     one = f"{{name={NAME!r},data='synthetic:{NAME}',num_sentences=40,split={{test=0.3}}}}"
     short = ("training.rounds=4", "training.baseline_epochs=1", "training.patience=1")
     settings = tiny(algorithm, *short, f"platforms=[{one}]")
-    federation = assemble(settings)
-    assert len(federation.data[NAME].train) == 28
-    folder = begin(tmp_path / "run", settings, resume=False)
-    run_local_only(federation, folder, lambda _: None, lambda _: None)
-    held = folder.read(f"baselines/local-only/{NAME}.json")
+    site = site_of(settings, tmp_path / "run")
+    assert len(site.data.train) == 28
+    train_baseline(site, algorithm_for(site.study), lambda _: None)
+    held = site.folder.read("baselines/local-only.json")
     assert held["batch_size"] == 12
     assert held["steps_in_federation"] == steps
     assert held["epochs"] == steps / 3, "three batches of 12 in an epoch; it learns nothing so soon"
@@ -58,7 +62,8 @@ def test_the_rate_of_the_private_part_reaches_zero_with_the_last_step(
 ) -> None:
     algorithm, steps = ALGORITHMS[case]
     settings = tiny(algorithm, "training.rounds=4", 'local_optimizer.schedule="linear"')
-    optimizer = build_platform(assemble(settings), NAME).settings.optimizer
+    site = site_of(settings)
+    optimizer = build_platform(site, algorithm_for(site.study)).settings.optimizer
     rates = [optimizer.learning_rate_at(step) for step in range(steps + 1)]
     assert rates == pytest.approx([0.02 * (1 - step / steps) for step in range(steps + 1)])
     assert rates[-2] > 0.0 == rates[-1]
@@ -72,16 +77,16 @@ def weights(tagger: Tagger) -> dict[str, Tensor]:
 
 
 def fine_tuned(settings: Settings) -> dict[str, Tensor]:
-    federation = assemble(settings)
-    tagger = new_tagger(federation, NAME)
-    finetune(federation, NAME, tagger)
+    site = site_of(settings)
+    tagger = site.tagger()
+    finetune(site, tagger)
     return weights(tagger)
 
 
 def by_hand(settings: Settings, optimizer: OptimizerSettings) -> dict[str, Tensor]:
-    federation = assemble(settings)
-    tagger = new_tagger(federation, NAME)
-    corpus = select(encoded(federation, NAME), federation.data[NAME].train)
+    site = site_of(settings)
+    tagger = site.tagger()
+    corpus = select(site.encoded(), site.data.train)
     plan = TrainingSettings(epochs=3, batch_size=12, optimizer=optimizer, max_grad_norm=5.0)
     train(tagger, corpus, plan, derive(settings.seed, "finish", "platform", NAME))
     return weights(tagger)

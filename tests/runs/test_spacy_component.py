@@ -26,6 +26,7 @@ from fedner.models.features import TagSpace, encode_corpus
 from fedner.models.zoo import RECIPES, build_tagger, resized
 from fedner.optimizers import OptimizerSettings
 from fedner.runs import spacy_component
+from fedner.runs.folder import RunFolder
 from fedner.training import TrainingSettings, train
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -298,7 +299,7 @@ def test_export_with_a_platform_of_a_run(finished: Path, tmp_path: Path) -> None
     assert result.exit_code == 0, result.output
     tagger = OnnxTagger.load(tmp_path / "x")
     assert tagger.facts["platform"] == "forum-posts"
-    predictor = Predictor.load(finished / "taggers" / "federated" / "forum-posts")
+    predictor = Predictor.load(RunFolder(finished).tagger("forum-posts"))
     texts = [document.text for document in generate("forum-posts", 30, seed=1).documents]
     assert [[(m.start, m.end, m.label) for m in each] for each in tagger.predict_texts(texts)] == [
         [(m.start, m.end, m.label) for m in each] for each in predictor.predict_texts(texts)
@@ -307,7 +308,7 @@ def test_export_with_a_platform_of_a_run(finished: Path, tmp_path: Path) -> None
 
 def test_a_run_and_a_platform(finished: Path) -> None:
     nlp = pipeline(finished, platform="forum-posts")
-    predictor = Predictor.load(finished / "taggers" / "federated" / "forum-posts")
+    predictor = Predictor.load(RunFolder(finished).tagger("forum-posts"))
     texts = [document.text for document in generate("forum-posts", 20, seed=1).documents]
     for doc in nlp.pipe(texts):
         assert places(doc) == widened(doc, predictor)

@@ -8,9 +8,9 @@ import torch
 
 from fedner.errors import FednerError
 from fedner.models.checkpoint import load_tagger
-from fedner.runs import training
-from fedner.runs.folder import FACTS, SETTINGS, RunFolder, begin, discard_empty, tagger_folder
-from fedner.runs.training import train_run
+from fedner.runs import simulation
+from fedner.runs.folder import SETTINGS, STUDY, RunFolder, begin, discard_empty, tagger_folder
+from fedner.runs.simulation import train_run
 from fedner.settings import Settings, SettingsError
 
 Make = Callable[..., Settings]
@@ -65,7 +65,11 @@ def test_an_encoder_that_is_none_is_named_by_its_key(tiny: Make, tmp_path: Path)
 
 def test_units_that_nobody_named_leave_no_folder(tiny: Make, tmp_path: Path) -> None:
     (tmp_path / "train.tsv").write_text("a\tB-X\n\nb\tO\n\n" * 10)
-    private = ("privacy.enabled=true", "privacy.noise_multiplier=1.0", "privacy.simulation=true")
+    private = (
+        "privacy.mechanism=unit-local",
+        "privacy.noise_multiplier=1.0",
+        "privacy.simulation=true",
+    )
     data = f"platforms.0.data={tmp_path / 'train.tsv'}"
     with pytest.raises(SettingsError, match="patient"):
         train_run(tiny(*private, "privacy.unit=patient", data), tmp_path / "run")
@@ -78,7 +82,7 @@ def test_what_fails_before_the_first_round_leaves_nothing(
     def fail(*_: object, **__: object) -> None:
         raise FednerError("no worker could be started")
 
-    monkeypatch.setattr(training, "engine_for", fail)
+    monkeypatch.setattr(simulation, "engine_for", fail)
     with pytest.raises(FednerError, match="no worker"):
         train_run(tiny(), tmp_path / "run")
     assert nothing_in(tmp_path)
@@ -89,18 +93,18 @@ def test_what_fails_before_the_first_round_leaves_nothing(
 
 
 @pytest.mark.parametrize(
-    "worth", ["ledgers/a/ledger.jsonl", "rounds.jsonl", "taggers/local-only/a/x"]
+    "worth", ["platforms/a/ledger/ledger.jsonl", "rounds.jsonl", "platforms/a/taggers/local-only/x"]
 )
 def test_a_folder_with_anything_worth_keeping_is_kept(
     tiny: Make, tmp_path: Path, worth: str
 ) -> None:
     folder = begin(tmp_path / "run", tiny(), resume=False)
-    folder.write(FACTS, {})
+    folder.write(STUDY, {})
     path = folder.path / worth
     path.parent.mkdir(parents=True, exist_ok=True)
     path.touch()
     discard_empty(folder)
-    assert {SETTINGS, FACTS} < {each.name for each in folder.path.iterdir()}
+    assert {SETTINGS, STUDY} < {each.name for each in folder.path.iterdir()}
     assert path.is_file()
     path.unlink()
     discard_empty(RunFolder(tmp_path / "run"))

@@ -11,13 +11,18 @@ import torch
 from fedner.errors import FednerError
 from fedner.federated.checkpoints import read_state
 from fedner.models.checkpoint import load_tagger
-from fedner.runs.assembly import assemble, num_rounds
 from fedner.runs.disclosure import TYPES
 from fedner.runs.folder import DISCLOSURE, SCORES, RunFolder, open_run, tagger_folder
-from fedner.runs.training import Progress, train_run
+from fedner.runs.schedule import algorithm_for, num_rounds
+from fedner.runs.simulation import Progress, open_sites, train_run
 from fedner.settings import Settings
 
 Make = Callable[..., Settings]
+
+
+def rounds_of(settings: Settings) -> int:
+    study = open_sites(settings, Path())[0].study
+    return num_rounds(study, algorithm_for(study))
 
 
 def test_the_folder_is_its_owners_alone(finished: Path) -> None:
@@ -97,13 +102,11 @@ def test_a_baseline_gets_the_same_fine_tuning(tiny: Make, tmp_path: Path) -> Non
 
 def test_an_epoch_of_own_batches_is_that_of_the_largest_platform(tiny: Make) -> None:
     joint, each = (
-        num_rounds(
-            assemble(
-                tiny(
-                    f"algorithm.batching={how!r}",
-                    "training={epochs=2,batch_size=12}",
-                    "platforms.1.num_sentences=80",
-                )
+        rounds_of(
+            tiny(
+                f"algorithm.batching={how!r}",
+                "training={epochs=2,batch_size=12}",
+                "platforms.1.num_sentences=80",
             )
         )
         for how in ("joint", "each")
@@ -114,7 +117,7 @@ def test_an_epoch_of_own_batches_is_that_of_the_largest_platform(tiny: Make) -> 
 @pytest.mark.parametrize(
     "other",
     [
-        "privacy={enabled=true,noise_multiplier=1.0,simulation=true}",
+        "privacy={mechanism='unit-local',noise_multiplier=1.0,simulation=true}",
         'partition.unannotated="marginal"',
     ],
 )
@@ -127,7 +130,9 @@ def test_local_fine_tuning_is_refused_where_it_would_break_a_promise(
 
 def test_local_only_takes_at_least_the_steps_of_the_federation(finished: Path) -> None:
     for name in ("case-reports", "forum-posts", "social-posts"):
-        baseline = json.loads((finished / "baselines" / "local-only" / f"{name}.json").read_text())
+        baseline = json.loads(
+            (finished / "platforms" / name / "baselines" / "local-only.json").read_text()
+        )
         assert baseline["steps"] >= baseline["steps_in_federation"] == 12
         assert {each["batch_size"] for each in baseline["tried"]} == {12, 4}
 
@@ -285,9 +290,9 @@ def test_presets_algorithms_and_schedules_run_from_the_file(
 
 def test_epochs_become_rounds_by_the_algorithm(tiny: Make) -> None:
     def rounds(*assignments: str) -> int:
-        return num_rounds(assemble(tiny("training.epochs=6", *assignments)))
+        return rounds_of(tiny("training.epochs=6", *assignments))
 
-    sizes = [each.train for each in assemble(tiny()).data.values()]
+    sizes = [site.data.train for site in open_sites(tiny(), Path())]
     steps = max(-(-len(each) // 4) for each in sizes)
     assert rounds() == 6 * steps
     assert rounds("algorithm={name='fedner', local_steps=4}") == 6 * -(-steps // 4)

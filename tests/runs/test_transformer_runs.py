@@ -6,30 +6,25 @@ from typing import Any
 
 import pytest
 import torch
+from opened_sites import algorithm_in, opened
 from typer.testing import CliRunner
 
 from fedner.cli.app import app
 from fedner.errors import FednerError
 from fedner.federated.algorithms import fedavg, fedner
 from fedner.federated.checkpoints import read_state
-from fedner.federated.messages import Broadcast, update_from_bytes, update_to_bytes
+from fedner.federated.message_bytes import to_bytes, update_from_bytes
+from fedner.federated.messages import Order
 from fedner.inference.predict import Predictor
 from fedner.models.checkpoint import load_tagger
 from fedner.models.embeddings.trained_encoder import PretrainedEncoder
 from fedner.runs.adaptation import adapt
-from fedner.runs.assembly import (
-    assemble,
-    build_platform,
-    encoded,
-    evaluation_part,
-    initial_shared,
-    local_optimizer,
-    sized_recipe,
-)
+from fedner.runs.blueprint import local_optimizer, sized_recipe
 from fedner.runs.folder import DISCLOSURE, SCORES, RunFolder, tagger_folder
 from fedner.runs.report.card import context_of, words_of
-from fedner.runs.taggers import stored_tagger
-from fedner.runs.training import Progress, train_run
+from fedner.runs.simulation import Progress, train_run
+from fedner.runs.site_platform import build_platform
+from fedner.runs.site_taggers import stored_tagger
 from fedner.settings import HUB, PlatformEntry, Settings
 from tiny_bert import save_tiny_bert
 
@@ -120,15 +115,15 @@ def test_every_method_is_scored_and_kept(runs: dict[str, Path]) -> None:
 @pytest.mark.parametrize("kind", ["whole", "adapted"])
 def test_a_kept_tagger_predicts_as_it_was_scored(runs: dict[str, Path], kind: str) -> None:
     run, name = RunFolder(runs[kind]), "forum-posts"
-    federation = assemble(run.settings())
-    kept, _ = stored_tagger(federation, run, name, "federated")
+    site = opened(run.settings(), run.path)[name]
+    kept, _ = stored_tagger(site, "federated")
     predictor = Predictor.load(run.tagger(name))
     with torch.no_grad():
         for tagger in (kept, predictor.model.tagger):
             tagger.emissions.bias[1:] += 2.5  # so little trained, it would find nothing
-    part = evaluation_part(federation, name, encoded(federation, name))
+    part = site.evaluation_part()
     scored = part.predictions(kept)
-    found = predictor.predict_sentences(federation.data[name].test_sentences)
+    found = predictor.predict_sentences(site.data.test_sentences)
     assert [[entity for entity, _ in each] for each in found] == scored
     assert 5 < sum(map(len, scored)) < sum(len(each.tokens) for each in part.sentences)
 
@@ -203,14 +198,14 @@ def test_workers_give_the_same_bits(made: Make, tmp_path: Path) -> None:
 
 def test_updates_hold_the_shared_weights_and_nothing_else(made: Make) -> None:
     for more in ((), (ADAPTER,)):
-        federation = assemble(made(*more))
-        platform = build_platform(federation, "case-reports")
-        broadcast = Broadcast("run", 1, initial_shared(federation), batches={"case-reports": 4})
+        sites = opened(made(*more))
+        site = sites["case-reports"]
+        platform = build_platform(site, algorithm_in(sites))
+        shared = site.blueprint.initial_shared()
+        broadcast = Order("run", 1, shared, batches={"case-reports": 12})
         for algorithm in (fedner(), fedavg()):
-            update = update_from_bytes(
-                update_to_bytes(platform.run_round(algorithm.local, broadcast))
-            )
-            assert set(update.tensors) == set(federation.partition.shared)
+            update = update_from_bytes(to_bytes(platform.run_round(algorithm, broadcast)))
+            assert set(update.tensors) == set(site.blueprint.partition.shared)
             assert not update.extra
             inner = "embeddings.context.adapters." if more else "embeddings.context.model."
             assert all(name.startswith(inner) for name in update.tensors)
@@ -221,7 +216,9 @@ def test_updates_hold_the_shared_weights_and_nothing_else(made: Make) -> None:
 def test_differential_privacy_is_refused_with_the_reason(
     made: Make, unit: str, more: tuple[str, ...]
 ) -> None:
-    privacy = f"privacy={{enabled=true,noise_multiplier=1.0,simulation=true,unit='{unit}'}}"
+    privacy = (
+        f"privacy={{mechanism='unit-local',noise_multiplier=1.0,simulation=true,unit='{unit}'}}"
+    )
     with pytest.raises(FednerError, match="stays frozen under differential privacy") as caught:
         made(privacy, *more)
     assert "model.recipe" in str(caught.value)
@@ -256,12 +253,12 @@ def test_context_must_be_a_hugging_face_folder(made: Make, tmp_path: Path) -> No
 
 def test_settings_reach_recipe_and_optimizer(made: Make) -> None:
     settings = made("model.decoder='softmax'", "model.adapter={targets=['key']}")
-    recipe = sized_recipe(settings)
+    recipe = sized_recipe(settings.model)
     assert recipe.decoder == "softmax"
     assert recipe.adapter is not None
     assert (recipe.adapter.rank, recipe.adapter.targets) == (8, ("key",))
     assert recipe.composition == "adapted encoder -> softmax"
-    optimizer = local_optimizer(settings)
+    optimizer = local_optimizer(opened(settings)["case-reports"].study)
     assert optimizer.factor_of(
         "embeddings.context.model.x"
     ) * optimizer.learning_rate == pytest.approx(2e-3)
@@ -288,9 +285,9 @@ def test_a_name_on_the_hub_is_downloaded_only_where_hub_says_so(
 
     monkeypatch.setattr(huggingface_hub, "snapshot_download", download)
     settings = made(f"embeddings.context='{HUB}owner/tiny'")
-    federation = assemble(settings)
-    assert federation.context is not None
-    assert federation.context.name == "owner/tiny"
+    context = opened(settings)["case-reports"].blueprint.files.context
+    assert context is not None
+    assert context.name == "owner/tiny"
     assert asked == [("owner/tiny", False)]
     PretrainedEncoder.open("owner/tiny")
     assert asked[-1] == ("owner/tiny", True)

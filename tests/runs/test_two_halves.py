@@ -12,6 +12,7 @@ from fedner.federated.checkpoints import read_state
 from fedner.privacy.budget import Budget
 from fedner.privacy.ledger_owner import open_ledger
 from fedner.runs.checks import checked
+from fedner.runs.simulation import train_run
 from fedner.runs.study_checks import platform_problems, study_problems, text_problems
 from fedner.runs.study_files import (
     halves_of,
@@ -20,7 +21,6 @@ from fedner.runs.study_files import (
     read_study,
     write_halves,
 )
-from fedner.runs.training import train_run
 from fedner.settings import PlatformSettings, Settings, SettingsError, Study, parse_as
 
 STUDY: dict[str, Any] = {
@@ -30,7 +30,7 @@ STUDY: dict[str, Any] = {
         {"name": "ward", "public_size": 250, "labels": ["ADE", "Drug"]},
     ],
 }
-DP = {"enabled": True, "epsilon": 3.0, "delta": 1e-5, "tuned_on": "public"}
+DP = {"mechanism": "unit-local", "epsilon": 3.0, "delta": 1e-5, "tuned_on": "public"}
 COLUMNS = "Nausea\tB-ADE\nafter\tO\naspirin\tO\n\nNo\tO\npain\tB-ADE\n\n" * 4
 
 
@@ -41,7 +41,7 @@ def study(**changes: Any) -> Study:
 def own(tmp_path: Path, name: str = "clinic", **changes: Any) -> PlatformSettings:
     data = tmp_path / "notes.tsv"
     data.write_text(COLUMNS)
-    tables = {"name": name, "data": str(data), "format": "columns", "scheme": "BIO"}
+    tables = {"name": name, "data": str(data), "format": "columns", "options": {"scheme": "BIO"}}
     return parse_as(PlatformSettings, tables | changes, "platform.toml")
 
 

@@ -15,7 +15,7 @@ from fedner.runs.comparison import compare
 from fedner.runs.folder import RunFolder, tagger_folder
 from fedner.runs.mistakes import find_mistakes, mistakes_in
 from fedner.runs.report.markdown import escaped
-from fedner.runs.training import train_run
+from fedner.runs.simulation import train_run
 from fedner.settings import PlatformEntry, Settings, SettingsError
 
 Make = Callable[..., Settings]

@@ -5,7 +5,8 @@ from typing import Any
 
 import pytest
 
-from fedner.runs.trust import UNTRUSTED, trust_note
+from fedner.privacy.mechanisms.unit_local import TRUST as UNTRUSTED
+from fedner.runs.trust import trust_note
 from fedner.runs.verdict import privacy_sentence, verdict_sentence, zero_sentence
 from fedner.settings import Settings
 
@@ -88,7 +89,7 @@ def test_a_score_of_zero_is_named_wherever_it_is() -> None:
 
 
 def spent(**changes: object) -> dict[str, Any]:
-    held = {"simulation": False, "where": "local", "delta": 1e-5, "unit": "sentence"}
+    held = {"simulation": False, "noise_by": "platform", "delta": 1e-5, "unit": "sentence"}
     platforms = {"a": {"pld": 1.5}, "b": {"pld": 3.984}}
     return {**held, "platforms": platforms, **changes}
 
@@ -98,13 +99,13 @@ def test_what_privacy_a_run_had_is_said_plainly() -> None:
     said = privacy_sentence(spent())
     assert "epsilon 3.98 at delta 1e-05, unit sentence" in said
     assert "by each platform" in said
-    assert "server that must be trusted" in privacy_sentence(spent(where="central"))
+    assert "server that must be trusted" in privacy_sentence(spent(noise_by="server"))
     assert "nobody is protected" in privacy_sentence(spent(simulation=True))
     assert "epsilon infinite" in privacy_sentence(spent(platforms={"a": {"pld": None}}))
 
 
 DEPLOYED = (
-    "privacy.enabled=true", "privacy.noise_multiplier=1.0", "privacy.tuned_on=public",
+    "privacy.mechanism=unit-local", "privacy.noise_multiplier=1.0", "privacy.tuned_on=public",
     "training.evaluate_every=0",
     *(f"platforms.{number}.public_size=30" for number in range(3)),
     *(f"platforms.{number}.ledger=ledgers/{number}" for number in range(3)),
@@ -115,7 +116,7 @@ DEPLOYED = (
     ("changes", "is_untrusted"),
     [
         (DEPLOYED, True),
-        ((*DEPLOYED, "privacy.where=central"), False),
+        ((*DEPLOYED, "privacy.mechanism=unit-central"), False),
         ((*DEPLOYED, "privacy.simulation=true"), False),
         ((*DEPLOYED, "privacy.simulation=true", "privacy.noise_multiplier=0"), False),
         ((), False),

@@ -65,6 +65,7 @@ HALF = {
     "platforms.ledger": PLATFORM,
     "platforms.budget": PLATFORM,
     "platforms.device": PLATFORM,
+    "platforms.recorded_graphs": PLATFORM,
     "platforms.embeddings": PLATFORM,
     "platforms.policy": PLATFORM,
 }

@@ -7,7 +7,7 @@ from study_examples import own, study
 
 from fedner.settings import mechanism_name, policy_problems
 
-DEPLOYED: dict[str, Any] = {"enabled": True, "epsilon": 3.0}
+DEPLOYED: dict[str, Any] = {"mechanism": "unit-local", "epsilon": 3.0}
 SIMULATED = DEPLOYED | {"simulation": True}
 
 
@@ -50,9 +50,9 @@ def test_a_study_is_accepted_by_its_digest_alone() -> None:
         ({}, "none"),
         (SIMULATED, "none"),
         (DEPLOYED, "unit-local"),
-        (DEPLOYED | {"where": "central"}, "unit-central"),
-        (DEPLOYED | {"unit": "platform"}, "platform"),
-        (DEPLOYED | {"unit": "platform", "where": "central"}, "platform-central"),
+        (DEPLOYED | {"mechanism": "unit-central"}, "unit-central"),
+        (DEPLOYED | {"mechanism": "platform"}, "platform"),
+        (DEPLOYED | {"mechanism": "platform-central"}, "platform-central"),
     ],
 )
 def test_a_mechanism_is_accepted_by_its_name(privacy: dict[str, Any], name: str) -> None:
@@ -82,5 +82,5 @@ def test_a_budget_bounds_epsilon_and_asks_for_one() -> None:
     assert keys(study(privacy=DEPLOYED), own(budget=2.9)) == ["budget"]
     assert keys(study(), own(budget=9.0)) == ["budget"]
     assert keys(study(privacy=SIMULATED), own(budget=9.0)) == ["budget"]
-    by_noise = study(privacy={"enabled": True, "noise_multiplier": 1.0})
+    by_noise = study(privacy={"mechanism": "unit-local", "noise_multiplier": 1.0})
     assert keys(by_noise, own(budget=0.1)) == [], "the ledger counts what it comes to"

@@ -78,6 +78,19 @@ def test_all_problems_of_a_platform_are_reported_together() -> None:
     assert "SHA-256" in found["policy.studies[0]"]
 
 
+def test_a_key_in_the_wrong_half_is_sent_to_the_other() -> None:
+    platform = {"name": "clinic", "public_size": 4, "ledger": "l", "ledgr": "l"}
+    found = told(Study, STUDY | {"engine": {"workers": 2}, "platforms": [platform]})
+    assert "platform.toml" in found["platforms[0].ledger"]
+    assert "platform.toml" not in found["platforms[0].ledgr"]
+    assert "federation file" in found["engine"]
+    own_keys = {"name": "clinic", "data": "d", "public_size": 4, "training": {}, "sed": 1}
+    found = told(PlatformSettings, own_keys)
+    assert "study.toml" in found["public_size"]
+    assert "study.toml" in found["training"]
+    assert "study.toml" not in found["sed"]
+
+
 def test_a_study_without_platforms_is_none() -> None:
     assert set(told(Study, STUDY | {"platforms": []})) == {"platforms"}
     assert set(told(Study, {"training": {"rounds": 1}})) == {"platforms"}
@@ -98,13 +111,20 @@ def test_a_study_reads_back_equal_and_says_everything() -> None:
             "context": {"name": "e", "digest": "b" * 64, "dimension": 9, "layers": 2},
         },
         algorithm={"name": "fedner", "server_optimizer": {"name": "adam", "learning_rate": 1e-5}},
-        privacy={"delta": 1e-7, "uncharged": ["a", "ü"]},
+        privacy={"mechanism": "none", "delta": 1e-7, "uncharged": ["a", "ü"]},
     )
     text = study_toml(made)
     again = parse_as(Study, tomllib.loads(text), "study.toml")
     assert again == made
     assert again.digest == made.digest
     assert "batch_size = 64" in text, "defaults are written out"
+
+
+def test_the_order_of_keys_in_the_file_changes_no_digest() -> None:
+    one = study(algorithm={"name": "fedner", "local_steps": 2, "loss": "sum"})
+    other = study(algorithm={"loss": "sum", "local_steps": 2, "name": "fedner"})
+    assert one.digest == other.digest
+    assert one.digest != study().digest
 
 
 def test_a_platform_reads_back_equal_and_says_what_is_no_default() -> None:

@@ -21,6 +21,7 @@ from fedner.engines.in_process import InProcess
 from fedner.engines.workers import Workers
 from fedner.federated.algorithms import FedAvgSettings, LocalTraining, fedavg
 from fedner.federated.algorithms.fedavg import plain_sgd
+from fedner.federated.answering import answers
 from fedner.federated.engine import Engine
 from fedner.federated.platform import Platform, platform
 from fedner.federated.run import RunSettings, run
@@ -72,9 +73,9 @@ def federation(workers: int) -> None:
     names = [str(number) for number in range(task.NUM_PLATFORMS)]
     engine: Engine
     if workers:
-        engine = Workers(_platform, names, algorithm.local, shared, workers=workers)
+        engine = Workers(answers(_platform, algorithm), names, shared, workers=workers)
     else:
-        engine = InProcess(_platform, names, algorithm.local)
+        engine = InProcess(answers(_platform, algorithm), names)
     sizes = dict.fromkeys(names, task.SENTENCES)
     settings = RunSettings("contest", task.ROUNDS, task.BATCH, sizes)
     done = run(algorithm, engine, shared, settings, task.SEED, on_round=lambda _: watch.lap())

@@ -1,6 +1,7 @@
 """How a run shows that it lives: a bar, the latest scores of every platform, lines that stay."""
 
 import time
+from collections.abc import Sequence
 from contextlib import AbstractContextManager
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
@@ -16,10 +17,10 @@ from fedner.cli.output import console
 
 if TYPE_CHECKING:
     from fedner.federated.record import RoundRecord
-    from fedner.runs.assembly import Federation
-    from fedner.runs.baselines import BaselinePoint
+    from fedner.runs.local_training import BaselinePoint
     from fedner.runs.outcome import Outcome
-    from fedner.runs.training import Progress
+    from fedner.runs.simulation import Progress
+    from fedner.runs.site import Site
 
 SHOWN_PER_SECOND = 4
 
@@ -66,7 +67,7 @@ class LiveProgress(AbstractContextManager["LiveProgress"]):
 
     def callbacks(self) -> "Progress":
         """Return what a run calls."""
-        from fedner.runs.training import Progress
+        from fedner.runs.simulation import Progress
 
         return Progress(
             self._say,
@@ -81,11 +82,11 @@ class LiveProgress(AbstractContextManager["LiveProgress"]):
         self._status = line
         console.print(Text(line, style="dim"))
 
-    def _on_data(self, federation: "Federation") -> None:
+    def _on_data(self, sites: "Sequence[Site]") -> None:
         """Say what the taggers will not see, and what looks wrong, before training begins."""
         from fedner.runs.annotated_types import left_out_words
 
-        for name, data in sorted(federation.data.items()):
+        for name, data in ((site.name, site.data) for site in sites):
             words = left_out_words(row._asdict() for row in data.types.rows(data.labels))
             if words:
                 console.print(f"{name}: left out of training and test: {words}", soft_wrap=True)
@@ -94,31 +95,31 @@ class LiveProgress(AbstractContextManager["LiveProgress"]):
             for warning in data.warnings:
                 console.print(Text(f"warning: {name}: {warning}", style="yellow"), soft_wrap=True)
 
-    def _begin(self, federation: "Federation", rounds: int) -> None:
+    def _begin(self, sites: "Sequence[Site]", rounds: int) -> None:
         self._status = "federated rounds"
-        for name in federation.names:
+        study = sites[0].study
+        for name in study.names:
             self._scores.setdefault(name, {})
         self._task = self._bar.add_task("federated", total=rounds, loss="", left="")
         self._rounds, self._began = rounds, time.monotonic()
-        shared = sum(federation.public_sizes.values())
-        privacy = federation.settings.privacy
-        unit = privacy.unit if privacy.enabled and privacy.unit != "platform" else "sentence"
-        number = len(federation.names)
+        shared, privacy = sum(study.public_sizes.values()), study.privacy
+        unit = privacy.unit if privacy.enabled else "sentence"
+        number = len(study.names)
         platforms = "1 platform" if number == 1 else f"{number:,} platforms"
         self._say(f"federation of {platforms}, {shared:,} training {unit}s, {rounds:,} rounds")
 
     def _on_round(self, record: "RoundRecord") -> None:
-        from fedner.privacy.scores import NOISED
+        from fedner.privacy.scores import NoisedScores
 
         self.round = record.round
         left = self._time_left()
         loss = "" if record.loss is None else f"loss {record.loss:.2f}"
         self._bar.update(self._task, completed=record.round, loss=loss, left=left)
         for name, scores in record.scores.items():
-            f1 = 100 * scores["strict"]["micro"]["f1"]
-            self._scores.setdefault(name, {})["federated"] = f"{f1:.1f}"
+            found = scores if isinstance(scores, NoisedScores) else scores.strict_micro
+            self._scores.setdefault(name, {})["federated"] = f"{100 * found.f1:.1f}"
         for refusal in record.refusals:
-            said = f"round {record.round}: refused {refusal['platform']}: {refusal['message']}"
+            said = f"round {record.round}: refused {refusal.platform}: {refusal.message}"
             console.print(Text(said, style="yellow"))
         if record.scores and not console.is_terminal:
             shown = ", ".join(
@@ -126,7 +127,7 @@ class LiveProgress(AbstractContextManager["LiveProgress"]):
                 for name, held in sorted(self._scores.items())
                 if "federated" in held
             )
-            is_noised = any(NOISED in scores for scores in record.scores.values())
+            is_noised = any(isinstance(each, NoisedScores) for each in record.scores.values())
             measure = f"{'noised ' if is_noised else ''}strict F1 {shown}"
             said = ", ".join(part for part in (loss, measure, left) if part)
             console.print(f"round {record.round:,}: {said}", soft_wrap=True)

@@ -28,15 +28,10 @@ def evaluate(run: RunArgument, json: JsonOption = False) -> None:
     """Score the taggers of RUN anew on every platform's test part."""
     from fedner.cli.output import show_json
     from fedner.cli.results_view import show_scores
-    from fedner.runs.assembly import assemble
     from fedner.runs.folder import open_run
-    from fedner.runs.taggers import check_taggers
-    from fedner.runs.training import score_run
+    from fedner.runs.scoring_again import score_again
 
-    folder = open_run(run)
-    federation = assemble(folder.settings())
-    check_taggers(federation, folder)
-    record = score_run(federation, folder)
+    record = score_again(open_run(run))
     show_json(record) if json else show_scores(record)
 
 

@@ -88,7 +88,7 @@ def train_shown(
 ) -> dict[str, Any]:
     """Train a run with live progress; Ctrl-C stops it cleanly and says how to go on."""
     from fedner.cli.progress import LiveProgress
-    from fedner.runs.training import train_run
+    from fedner.runs.simulation import train_run
 
     if is_quiet:
         return train_run(settings, folder, resume=resume)

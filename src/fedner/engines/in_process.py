@@ -1,16 +1,17 @@
 """A whole federation in one process, platform after platform, on the CPU or on a GPU."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from pathlib import Path
+from dataclasses import replace
+
+import torch
 
 from fedner.engines.allocator import keep_freed_memory
-from fedner.engines.roster import Build, Roster
-from fedner.federated.aggregate import Reply
-from fedner.federated.checkpoints import platform_folder, stored_rounds
-from fedner.federated.messages import Broadcast
-from fedner.federated.platform import LocalFunction
-from fedner.privacy.scores import NoisedScores
-from fedner.scoring import Scores
+from fedner.engines.roster import MakeAnswer, Roster
+from fedner.federated.answering import logged_failure
+from fedner.federated.message_bytes import order_from_bytes, reply_from_bytes, to_bytes
+from fedner.federated.messages import Order, Reply, Update, failure
+from fedner.federated.tensor_bytes import NotFiniteError
+from fedner.tensors import SharedState, map_shared
 
 
 class InProcess:
@@ -18,12 +19,11 @@ class InProcess:
 
     def __init__(
         self,
-        build: Build,
+        answers: MakeAnswer,
         names: Sequence[str],
-        local: LocalFunction,
         *,
-        folder: Path | None = None,
         max_live: int | None = None,
+        as_bytes: bool = False,
     ) -> None:
         """Make the engine; platforms are built when first asked.
 
@@ -31,50 +31,55 @@ class InProcess:
         (`allocator.keep_freed_memory`).
 
         Args:
-            build: Makes a platform, at its beginning, of its name.
+            answers: Makes what answers for a platform, of its name (`answering.answers`).
             names: The platforms.
-            local: What a platform does in a round (`Algorithm.local`).
-            folder: The run folder, where platforms store their states.
             max_live: How many platforms are held in memory; the others are spilled to disk.
+            as_bytes: Whether every order and reply goes through its byte form, as on a network.
         """
         keep_freed_memory()
-        self._roster = Roster(build, names, local, folder, max_live)
+        self._roster = Roster(answers, names, max_live)
+        self._as_bytes = as_bytes
 
     @property
     def platforms(self) -> Sequence[str]:
         """The platforms, sorted by name."""
         return self._roster.names
 
-    def round(self, broadcast: Broadcast, chosen: Sequence[str]) -> Iterator[Reply]:
-        """Let the chosen platforms work, one after the other."""
-        for name in sorted(chosen):
-            yield self._roster.run_round(name, broadcast)
-
-    def evaluate(self, broadcast: Broadcast) -> Mapping[str, Scores | NoisedScores]:
-        """Return what every platform tells of its scores; those that tell nothing are left out."""
-        scored = ((name, self._roster.scores(name, broadcast)) for name in self.platforms)
-        return {name: scores for name, scores in scored if scores is not None}
-
-    def save(self, round_: int) -> None:
-        """Store every platform's state under a round."""
-        self._roster.save(round_)
-
-    def saved(self) -> Sequence[int]:
-        """Return the rounds that every platform has stored."""
-        return common_rounds(self._roster.folder, self.platforms)
-
-    def load(self, round_: int) -> None:
-        """Go on from a stored round; 0 is the beginning."""
-        self._roster.load(round_)
+    def ask(self, orders: Mapping[str, Order], timeout: float | None = None) -> Iterator[Reply]:
+        """Hand each platform its order, one after the other: nobody can be late here."""
+        del timeout
+        sent: tuple[Order, bytes] | None = None
+        for name in sorted(orders):
+            order = orders[name]
+            if not self._as_bytes:
+                yield self._roster.answer(name, order)
+                continue
+            try:
+                sent = sent if sent is not None and sent[0] is order else (order, to_bytes(order))
+            except NotFiniteError:
+                yield failure(name, order.round, "order-refused")
+                continue
+            yield self._through_bytes(name, *sent)
 
     def close(self) -> None:
         """Let go of all platforms."""
         self._roster.close()
 
+    def _through_bytes(self, name: str, order: Order, data: bytes) -> Reply:
+        """Answer an order that came as bytes, and send the reply as bytes."""
+        device = next((tensor.device for tensor in order.shared.values()), torch.device("cpu"))
+        try:
+            read = order_from_bytes(data)
+            shared, extra = _moved(read.shared, device), _moved(read.extra, device)
+            reply = self._roster.answer(name, replace(read, shared=shared, extra=extra))
+            found = reply_from_bytes(to_bytes(reply))
+        except Exception as error:  # noqa: BLE001 - a reply that cannot travel is its platform's
+            return logged_failure(error, name, order)
+        if not isinstance(found, Update):
+            return found
+        tensors, extra = _moved(found.tensors, device), _moved(found.extra, device)
+        return replace(found, tensors=tensors, extra=extra)
 
-def common_rounds(folder: Path | None, names: Sequence[str]) -> list[int]:
-    """Return the rounds that every platform has stored in a run folder, oldest first."""
-    if folder is None or not names:
-        return []
-    rounds = [set(stored_rounds(platform_folder(folder, name))) for name in names]
-    return sorted(set.intersection(*rounds))
+
+def _moved(state: SharedState, device: torch.device) -> SharedState:
+    return map_shared(lambda tensor: tensor.to(device), state)

@@ -1,6 +1,7 @@
 """One worker process: it holds some platforms and does what the engine's pipe tells it.
 
-Baseline messages are JSON, tensors go through shared buffers; nothing is unpickled after the start.
+Orders and replies go through shared buffers in their byte form; nothing is unpickled after the
+start.
 """
 
 import json
@@ -9,29 +10,21 @@ import signal
 from collections.abc import Sequence
 from dataclasses import dataclass
 from multiprocessing.connection import Connection
-from pathlib import Path
-from typing import Any
 
 import torch
 from torch import Tensor
 
 from fedner.engines.allocator import keep_freed_memory
-from fedner.engines.buffers import view_tensors, write_tensors
-from fedner.engines.roster import Build, Roster, logged_code
+from fedner.engines.frames import FREE, INLINE, ORDER, REPLY, STOP, Frame, read_frame
+from fedner.engines.roster import MakeAnswer, Roster
 from fedner.errors import FednerError
-from fedner.federated.aggregate import Reply
-from fedner.federated.messages import (
-    Broadcast,
-    Failure,
-    Update,
-    failure,
-    failure_to_bytes,
-    update_to_bytes,
-)
-from fedner.federated.platform import LocalFunction
-from fedner.tensors import SharedState
+from fedner.federated.answering import logged_failure
+from fedner.federated.message_bytes import order_in, pack_message
+from fedner.federated.messages import Order, Reply, failure
+from fedner.federated.tensor_bytes import copied_bytes
 
 _PARENT_CHECK_SECONDS = 2.0
+ORDER_START = 64  # the order buffer begins with the sequence of its order
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,26 +32,32 @@ class WorkerJob:
     """What a worker is started with.
 
     Attributes:
-        build: Makes a platform of its name.
+        answers: Makes what answers for a platform, of its name.
         names: The worker's platforms.
-        local: What a platform does in a round.
-        folder: The run folder, or None.
         max_live: How many platforms are held in memory.
-        broadcast: The buffer that the engine writes broadcasts to.
-        slots: The buffers that this worker writes its updates to.
+        orders: The buffer that the engine writes orders to, each after its sequence.
+        slots: The buffers that this worker writes its replies to.
     """
 
-    build: Build
+    answers: MakeAnswer
     names: Sequence[str]
-    local: LocalFunction
-    folder: Path | None
     max_live: int | None
-    broadcast: Tensor
+    orders: Tensor
     slots: Sequence[Tensor]
 
 
-class ParentGoneError(Exception):
-    """The engine's process is no more."""
+@dataclass(frozen=True, slots=True)
+class _Task:
+    """An order and who is to answer it; no order where it could not be read."""
+
+    sequence: int
+    names: Sequence[str]
+    order: Order | None
+    code: str = "order-refused"
+
+
+class EngineGoneError(Exception):
+    """The engine's process is no more, or has said stop."""
 
 
 def work(job: WorkerJob, pipe: Connection) -> None:
@@ -70,7 +69,7 @@ def work(job: WorkerJob, pipe: Connection) -> None:
     worker = _Worker(job, pipe)
     try:
         worker.serve()
-    except (ParentGoneError, EOFError, OSError):
+    except (EngineGoneError, EOFError, OSError):
         pass  # nobody is left to tell
     finally:
         worker.roster.close()
@@ -83,105 +82,90 @@ class _Worker:
         self.job = job
         self.pipe = pipe
         self.parent = os.getppid()
-        self.roster = Roster(job.build, job.names, job.local, job.folder, job.max_live)
+        self.roster = Roster(job.answers, job.names, job.max_live)
         self.free = list(range(len(job.slots)))
 
     def serve(self) -> None:
-        """Take one order after the other."""
+        """Take one call after the other: all of its orders first, then the work."""
+        tasks: list[_Task] = []
         while True:
-            order = self._receive()
-            if order["do"] == "stop":
-                return
-            if order["do"] == "free":
-                self.free.append(order["slot"])
-            elif order["do"] == "round":
-                self._round(order)
-            else:
-                self._send(self._manage(order))
+            frame = self._receive()
+            if frame is None:
+                continue
+            tasks.append(self._task(frame))
+            if not frame.is_last:
+                continue
+            for task in tasks:
+                self._answer(task)
+            tasks = []
 
-    def _round(self, order: dict[str, Any]) -> None:
-        """Let the chosen platforms of an order work."""
-        names = [name for name in order["platforms"] if name in self.job.names]
+    def _task(self, frame: Frame) -> _Task:
+        """Return what a frame asks for; its order is a copy, so that nobody can change it."""
+        length = len(frame.rest) - frame.length if frame.kind == INLINE else len(frame.rest)
+        names = json.loads(frame.rest[:length])
+        mine = [name for name in names if name in self.job.names]
         try:
-            broadcast = self._broadcast(order)
+            if frame.kind == INLINE:
+                return _Task(frame.sequence, mine, order_in(copied_bytes(frame.rest[length:])))
+            region = self.job.orders[ORDER_START : ORDER_START + frame.length].clone()
+            if int(self.job.orders[:8].view(torch.int64)) != frame.sequence:
+                # The engine gave this call up and wrote the next order over it.
+                return _Task(frame.sequence, mine, None, "no-reply")
+            return _Task(frame.sequence, mine, order_in(region))
         except FednerError as error:
-            logged_code(error, "an order")
-            for name in names:
-                self._send_reply(failure(name, 0, "order-refused"))
-            return
-        for name in names:
-            self._send_reply(self.roster.run_round(name, broadcast))
+            for name in mine:
+                logged_failure(error, name, Order("", 0))
+            return _Task(frame.sequence, mine, None)
 
-    def _manage(self, order: dict[str, Any]) -> dict[str, Any]:
-        """Do what is not a round; of an error the engine gets the code, the log gets the text."""
-        try:
-            if order["do"] == "evaluate":
-                broadcast = self._broadcast(order)
-                scored = {name: self.roster.scores(name, broadcast) for name in self.job.names}
-                return {"scores": {name: s.as_dict() for name, s in scored.items() if s}}
-            if order["do"] == "save":
-                self.roster.save(order["round"])
+    def _answer(self, task: _Task) -> None:
+        for name in task.names:
+            if task.order is None:
+                reply: Reply = failure(name, 0, task.code)
             else:
-                self.roster.load(order["round"])
-        except Exception as error:  # noqa: BLE001 - its text may hold data
-            return {"error": logged_code(error, f"platforms {', '.join(self.job.names)}")}
-        return {}
+                reply = self.roster.answer(name, task.order)
+            self._send_reply(task, name, reply)
 
-    def _broadcast(self, order: dict[str, Any]) -> Broadcast:
-        # Copies: what was checked must be what is used, and the server can write to the buffer.
-        views = view_tensors(self.job.broadcast, order["layout"])
-        tensors = {name: tensor.clone() for name, tensor in views.items()}
-        return Broadcast(
-            order["run"],
-            order["round"],
-            _part(tensors, "tensors"),
-            _part(tensors, "extra"),
-            order["batches"],
-        )
+    def _send_reply(self, task: _Task, name: str, reply: Reply) -> None:
+        """Send a reply; one that cannot travel becomes a failure."""
+        try:
+            packed = pack_message(reply)
+            if not packed.tensors or packed.num_bytes > len(self.job.slots[0]):
+                frame = Frame(INLINE, task.sequence, length=packed.num_bytes)
+                self._send(frame._replace(rest=packed.to_bytes()))
+                return
+            slot = self._free_slot()
+            try:
+                packed.write(self.job.slots[slot])
+            except BaseException:
+                self.free.append(slot)
+                raise
+            self._send(Frame(REPLY, task.sequence, slot, packed.num_bytes))
+        except FednerError as error:
+            order = Order("", 0) if task.order is None else task.order
+            self._send_reply(task, name, logged_failure(error, name, order))
 
-    def _send_reply(self, reply: Reply) -> None:
-        if isinstance(reply, Failure):
-            self._send({"failure": failure_to_bytes(reply).decode()})
-            return
+    def _free_slot(self) -> int:
         while not self.free:
-            self.free.append(self._receive()["slot"])
-        slot = self.free.pop()
-        layout = write_tensors(self.job.slots[slot], _flat(reply))
-        if layout is None:
-            self.free.append(slot)
-            self._send({"platform": reply.platform, "round": reply.round, "bytes": True})
-            self.pipe.send_bytes(update_to_bytes(reply))
-            return
-        facts_of = {
-            "platform": reply.platform,
-            "round": reply.round,
-            "loss": reply.loss,
-            "scores": reply.scores,
-            "event": reply.event,
-        }
-        self._send({**facts_of, "slot": slot, "layout": layout})
+            self._receive()
+        return self.free.pop()
 
-    def _send(self, message: dict[str, Any]) -> None:
-        self.pipe.send_bytes(json.dumps(message).encode())
+    def _send(self, frame: Frame) -> None:
+        self.pipe.send_bytes(frame.to_bytes())
 
-    def _receive(self) -> dict[str, Any]:
+    def _receive(self) -> Frame | None:
+        """Return the next frame with an order, or None where it freed a slot.
+
+        Raises:
+            EngineGoneError: If there is nobody to serve any more.
+        """
         while not self.pipe.poll(_PARENT_CHECK_SECONDS):
             # A sibling may hold a copy of the pipe's other end, so that it never reads as closed.
             if os.getppid() != self.parent:
-                raise ParentGoneError
-        order: dict[str, Any] = json.loads(self.pipe.recv_bytes())
-        return order
-
-
-def _flat(update: Update) -> dict[str, Tensor]:
-    return {
-        **{f"tensors/{name}": tensor for name, tensor in update.tensors.items()},
-        **{f"extra/{name}": tensor for name, tensor in update.extra.items()},
-    }
-
-
-def _part(tensors: dict[str, Tensor], part: str) -> SharedState:
-    prefix = part + "/"
-    return SharedState(
-        {name.removeprefix(prefix): t for name, t in tensors.items() if name.startswith(prefix)}
-    )
+                raise EngineGoneError
+        frame = read_frame(self.pipe.recv_bytes())
+        if frame.kind == FREE:
+            self.free.append(frame.slot)
+            return None
+        if frame.kind not in (ORDER, INLINE) or frame.kind == STOP:
+            raise EngineGoneError
+        return frame

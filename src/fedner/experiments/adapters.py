@@ -16,11 +16,11 @@ from pathlib import Path
 
 from fedner.errors import FednerError
 from fedner.experiments.jobs import add_options, add_seeds, gathered, seeds_of
-from fedner.federated.algorithms import FednerSettings
-from fedner.runs.assembly import sized_recipe
-from fedner.runs.checks import parameters_of, read_settings
+from fedner.federated.algorithms import ALGORITHMS
+from fedner.runs.blueprint import sized_recipe
+from fedner.runs.checks import read_settings
 from fedner.runs.folder import FEDERATED, RunFolder
-from fedner.runs.training import train_run
+from fedner.runs.simulation import train_run
 from fedner.scoring import mean_interval
 
 WHOLE, ADAPTED = "whole encoder", "adapters"
@@ -82,7 +82,7 @@ def run(job: Job) -> list[Point]:
     """
     began = time.perf_counter()
     settings = read_settings(job.federation, _assignments(job))
-    if not sized_recipe(settings).trains_encoder:
+    if not sized_recipe(settings.model).trains_encoder:
         raise FednerError(
             f"{job.federation}: recipe {settings.model.recipe} trains no encoder",
             "Set recipe = 'transformer' in [model].",
@@ -126,8 +126,8 @@ def adapted_settings(
         adapter: The table `model.adapter`, as TOML writes it.
         learning_rate: Few and fresh numbers take a higher one than pretrained ones.
     """
-    parameters = parameters_of(read_settings(federation, tuple(assignments)))
-    stepped = "server_optimizer" if isinstance(parameters, FednerSettings) else "local.optimizer"
+    chosen = read_settings(federation, tuple(assignments)).algorithm
+    stepped = ALGORITHMS[chosen.name].steps_shared
     return (
         f"model.adapter={adapter}",
         f"algorithm.{stepped}.learning_rate={learning_rate}",
@@ -194,7 +194,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run all jobs, several at a time where asked, and print the tables."""
     options = _options(arguments)
     adapted = adapted_settings(
-        options.federation, options.set, options.adapter, options.adapter_rate
+        options.federation, options.set, options.adapter, options.adapter_learning_rate
     )
     own = {WHOLE: (), ADAPTED: adapted}
     jobs = [

@@ -28,12 +28,12 @@ from fedner.experiments.variants import (
 from fedner.runs.checks import read_settings
 
 LEARNING_RATE = 0.15
-CLEAR = ("privacy.enabled=false",)
+CLEAR = ("privacy.mechanism=none",)
 CRF = ("model.recipe=BI-LSTM-CRF",)
 # Large batches, linear decay, an optimizer that scales itself, one noise for all.
 FIX = (
     "algorithm={name='fedner',server_optimizer={name='adam',learning_rate=0.01,schedule='linear'}}",
-    "privacy.where=central",
+    "privacy.mechanism=unit-central",
     "privacy.max_grad_norm=1.0",
 )
 
@@ -117,7 +117,7 @@ def several_platforms(federation: Path, given: Sequence[str]) -> Iterator[Varian
 
 
 def _epsilon(target: float) -> tuple[str, ...]:
-    privacy = "enabled=true,where='central',unit='sentence',max_grad_norm=1.0,simulation=true"
+    privacy = "mechanism='unit-central',unit='sentence',max_grad_norm=1.0,simulation=true"
     return (f"privacy={{{privacy},epsilon={target}}}",)
 
 

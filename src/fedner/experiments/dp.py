@@ -27,7 +27,7 @@ from fedner.runs.checks import read_settings
 PLAIN = "no privacy"
 # Without noise small batches at a small rate are better, and dropout helps.
 PLAIN_SETTINGS = (
-    "privacy.enabled=false",
+    "privacy.mechanism=none",
     "training.batch_size=64",
     "training.epochs=15",
     "model.dropout=0.2",

@@ -16,7 +16,7 @@ from pathlib import Path
 
 from fedner.experiments.jobs import add_options, add_seeds, gathered, seeds_of
 from fedner.runs.checks import read_settings
-from fedner.runs.training import train_run
+from fedner.runs.simulation import train_run
 from fedner.scoring import mean_interval, paired_means
 
 

@@ -19,7 +19,7 @@ from fedner.experiments.jobs import add_options
 from fedner.runs.checks import read_settings
 from fedner.runs.folder import FEDERATED, RunFolder
 from fedner.runs.privacy_record import run_spent
-from fedner.runs.training import train_run
+from fedner.runs.simulation import train_run
 
 
 @dataclass(frozen=True, slots=True)

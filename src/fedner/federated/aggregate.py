@@ -18,10 +18,8 @@ import torch
 from torch import Tensor
 
 from fedner.errors import FednerError
-from fedner.federated.messages import Failure, Update, failure, is_name, nothing_shared
-from fedner.tensors import SharedState, map_shared
-
-Reply = Update | Failure
+from fedner.federated.messages import Reply, Update, failure, is_name, nothing_shared
+from fedner.tensors import SharedState, add_scaled, converted, divided, map_shared
 
 
 class Fold(Protocol):
@@ -42,25 +40,24 @@ class WeightedMean:
     """The mean, weighted: a running float64 sum."""
 
     _sums: SharedState = field(default_factory=nothing_shared)
-    _like: SharedState = field(default_factory=nothing_shared)
+    _dtypes: dict[str, torch.dtype] = field(default_factory=dict)
     _weight: float = 0.0
 
     def add(self, state: SharedState, weight: float) -> None:
         """Add one state."""
         if self._weight == 0.0:
-            self._sums = map_shared(lambda tensor: tensor.double() * weight, state)
-            self._like = map_shared(lambda tensor: tensor.new_empty(0), state)
+            self._dtypes = {name: tensor.dtype for name, tensor in state.items()}
+            self._sums = SharedState(converted(state, dict.fromkeys(state, torch.float64)))
+            if state:
+                torch._foreach_mul_(list(self._sums.values()), weight)
         else:
-            for name, tensor in state.items():
-                self._sums[name].add_(tensor.double(), alpha=weight)
+            add_scaled(self._sums, state, weight)
         self._weight += weight
 
     def result(self) -> SharedState:
         """Return the mean."""
         _require_states(self._weight > 0)
-        return map_shared(
-            lambda total, like: (total / self._weight).to(like.dtype), self._sums, self._like
-        )
+        return SharedState(divided(self._sums, self._weight, self._dtypes))
 
 
 @dataclass(slots=True)
@@ -135,7 +132,8 @@ def shared_norm(state: SharedState) -> float:
     """Return the Euclidean norm over all tensors, in float64 and with one wait for the device."""
     if not state:
         return 0.0
-    norms = [torch.linalg.vector_norm(state[name], dtype=torch.float64) for name in sorted(state)]
+    tensors = [state[name] for name in sorted(state)]
+    norms = torch._foreach_norm(tensors, 2, torch.float64)
     return float(torch.linalg.vector_norm(torch.stack(norms)))
 
 
@@ -195,10 +193,13 @@ def combine(
         main.add(update.tensors, weights[update.platform])
         extra.add(update.extra, weights[update.platform])
     _require_states(bool(platforms))
-    share = sum(weights[name] for name in platforms) / sum(
-        weights[name] for name in sorted(weights)
-    )
+    share = share_of(platforms, weights)
     return Combined(main.result(), extra.result(), tuple(platforms), share, joint_batch)
+
+
+def share_of(platforms: Sequence[str], weights: Mapping[str, float]) -> float:
+    """Return the weight of some platforms, sorted, among that of all."""
+    return sum(weights[name] for name in platforms) / sum(weights[name] for name in sorted(weights))
 
 
 def in_canonical_order(replies: Iterable[Reply], chosen: Sequence[str]) -> Iterator[Reply]:

@@ -22,6 +22,10 @@ _KIND, _VERSION = "state of a federation", 1
 _NAME = re.compile(r"round-(\d{6,})\.safetensors")
 
 
+class FolderInUseError(FednerError):
+    """Another process works in a folder."""
+
+
 def owner_folder(folder: Path) -> Path:
     """Make a folder, with its parents, that nobody but the owner may enter; return it."""
     missing = [each for each in (folder, *folder.parents) if not each.exists()]
@@ -35,7 +39,7 @@ def held_by_this_process(folder: Path) -> Iterator[None]:
     """Keep other processes from running in a folder; the lock ends with the process, even killed.
 
     Raises:
-        FednerError: If another process holds it.
+        FolderInUseError: If another process holds it.
     """
     try:
         import fcntl
@@ -44,13 +48,15 @@ def held_by_this_process(folder: Path) -> Iterator[None]:
         return
     descriptor = os.open(folder / ".lock", os.O_RDWR | os.O_CREAT, 0o600)
     try:
-        # A record lock and not flock: forked workers must not inherit it.
-        fcntl.lockf(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        try:
+            # A record lock and not flock: forked workers must not inherit it.
+            fcntl.lockf(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except (BlockingIOError, PermissionError) as error:
+            raise FolderInUseError(
+                f"{folder} is in use by another process",
+                "Wait for its end, or take another folder.",
+            ) from error
         yield
-    except BlockingIOError as error:
-        raise FednerError(
-            f"{folder} is in use by another process", "Wait for its end, or take another folder."
-        ) from error
     finally:
         os.close(descriptor)
 

@@ -30,11 +30,13 @@ def averaged(
         num_before: How many rounds the EMA holds.
         decay: d: how much less each round counts than the next one.
     """
-    if num_before == 0:
+    if num_before == 0 or not weights:
         return {name: weight.detach().clone() for name, weight in weights.items()}
     # (1 - d) / (1 - d^t), without losing digits where d is close to 1.
     share = (1 - decay) / -math.expm1((num_before + 1) * math.log(decay))
-    return {name: ema[name].lerp(weight.detach(), share) for name, weight in weights.items()}
+    held = [ema[name] for name in weights]
+    moved = torch._foreach_lerp(held, [weight.detach() for weight in weights.values()], share)
+    return dict(zip(weights, moved, strict=True))
 
 
 def require_decay(decay: float | None) -> None:

@@ -1,38 +1,43 @@
 """What runs the platforms: the only difference between a simulation and a live federation."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Protocol
 
-from fedner.federated.aggregate import Reply
-from fedner.federated.messages import Broadcast
-from fedner.privacy.scores import NoisedScores
-from fedner.scoring import Scores
+from fedner.federated.messages import Order, Reply
 
 
 class Engine(Protocol):
-    """Carries messages to platforms and back; the round loop is the same for every engine."""
+    """Carries orders to platforms and replies back; the round loop is the same for every engine."""
 
     @property
     def platforms(self) -> Sequence[str]:
         """The platforms, sorted by name."""
 
-    def round(self, broadcast: Broadcast, chosen: Sequence[str]) -> Iterable[Reply]:
-        """Let the chosen platforms work, and give one reply of each, in any order.
+    def ask(self, orders: Mapping[str, Order], timeout: float | None = None) -> Iterator[Reply]:
+        """Hand each platform its order, and give exactly one reply of each, in any order.
 
-        The replies may come one by one; the caller takes all of them before the next call.
+        Replies may come one by one; the caller takes all of them before the next call. Whatever is
+        wrong with one platform is its own `Failure` and stops nobody else: "worker-died" where its
+        process ended, "no-reply" where it was silent for longer than `timeout`. A reply to an
+        earlier call that comes late is dropped.
+
+        Args:
+            orders: By platform. Equal orders are one object, so that tensors are sent once.
+            timeout: Seconds that all replies together may take; None waits for ever.
         """
-
-    def evaluate(self, broadcast: Broadcast) -> Mapping[str, Scores | NoisedScores]:
-        """Return what every platform tells of its scores; those that tell nothing are left out."""
-
-    def save(self, round_: int) -> None:
-        """Let every platform put its state on its own disk under a round; the last two are kept."""
-
-    def saved(self) -> Sequence[int]:
-        """Return the rounds that every platform can go on from, oldest first."""
-
-    def load(self, round_: int) -> None:
-        """Let every platform go on from a saved round; 0 is the beginning."""
 
     def close(self) -> None:
         """End everything that the engine began; may be called twice."""
+
+
+class Answer(Protocol):
+    """What runs at one platform: an order in, a reply out. Engines know nothing else of it."""
+
+    def __call__(self, order: Order) -> Reply:
+        """Do what an order says. It never raises: what goes wrong is a `Failure`."""
+
+    def rest(self) -> None:
+        """Hold no more memory than needed until the next order."""
+
+    def close(self) -> None:
+        """Let go of everything; may be called twice."""

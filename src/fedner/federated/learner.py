@@ -5,7 +5,7 @@ model of three numbers can take a tagger's place in a test.
 """
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
@@ -15,6 +15,7 @@ from torch import Tensor
 
 from fedner.errors import FednerError
 from fedner.models.features import Batch, EncodedCorpus, collate
+from fedner.models.graphed import RecordedSteps, autocast
 from fedner.models.layers.dropout import masks_from
 from fedner.models.tagger import Tagger
 from fedner.privacy.dpsgd import Loss, clipped_sample
@@ -91,6 +92,8 @@ class TaggerLearner:
         evaluation: Sentences to score on, or None.
         labels: The types that the platform annotates; None takes those of the evaluation's tags.
         mixed_precision: bfloat16 products on a GPU; ignored on the CPU.
+        recorded: Steps of the same tagger and corpus that are recorded and replayed on a CUDA
+            device (`models/graphed.py`); None launches every kernel. Only of the gold tags' loss.
     """
 
     tagger: Tagger
@@ -99,6 +102,7 @@ class TaggerLearner:
     evaluation: Evaluation | None = None
     labels: Sequence[str] | None = None
     mixed_precision: bool = False
+    recorded: RecordedSteps | None = None
 
     def weights(self) -> Mapping[str, Tensor]:
         """Return the trainable weights themselves, by name."""
@@ -112,12 +116,13 @@ class TaggerLearner:
         self, sentences: "NDArray[np.int64]", seed: int
     ) -> tuple[Tensor, dict[str, Tensor]]:
         """Return the mean loss of the sentences and its gradient by name."""
+        if self.recorded is not None and self.losses is gold_losses:
+            return self.recorded.gradients(sentences, seed)
         self.tagger.train()
         torch.manual_seed(seed)  # dropout draws from nothing else
         weights = trainable(self.tagger)
         batch = collate(self.corpus, sentences)
-        on_gpu = self.mixed_precision and self.corpus.device.type == "cuda"
-        with torch.autocast("cuda", torch.bfloat16) if on_gpu else nullcontext():
+        with autocast(self.corpus.device, self.mixed_precision):
             loss = self.losses(self.tagger, batch).mean()
         computed = torch.autograd.grad(loss, list(weights.values()))
         # A word table's gradient holds the rows of the batch alone: sums want all of them.

@@ -1,57 +1,52 @@
-"""What travels between server and platforms, and its form in bytes: nothing else ever does.
+"""What travels between coordinator and platforms: an `Order` down, a `Reply` up, nothing else.
 
-An `Update` is the complete list of what a platform transmits. Its tensors are `SharedState`s, which
-only a `Partition` makes of a model, so that private weights cannot be put into one by mistake.
-The bytes are safetensors: the header carries the small facts as JSON, nothing is unpickled, and
-unknown fields, other types and numbers that are not finite are refused. A `Failure` is a code with
-fixed words: nothing that a platform writes reaches the server as text.
+These types are the complete list. Tensors of the model are `SharedState`s, which only a `Partition`
+makes of a model, so that private weights cannot be put into one by mistake. Scores are counts,
+named by declared types alone; under differential privacy a `ScoreReport` carries noised and charged
+counts only. A `Failure` is a code with fixed words: nothing that a platform writes reaches the
+coordinator as text. `message_bytes` has the form in bytes.
 """
 
-import json
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from itertools import pairwise
+from typing import Any, Literal, get_args
 
 import torch
-from safetensors import SafetensorError
-from safetensors.torch import load as load_safetensors
-from safetensors.torch import save as save_safetensors
 from torch import Tensor
 
 from fedner.errors import FednerError
-from fedner.federated.strict_json import read_json
+from fedner.federated.tensor_bytes import refused
 from fedner.privacy.events import GaussianRelease, from_json
 from fedner.privacy.ledger_marks import LedgerMark, mark_from_json
+from fedner.privacy.scores import NoisedScores
+from fedner.scoring import Scores
 from fedner.tensors import SharedState, State, num_bytes
 
-DTYPES = (torch.float32, torch.float64)
-SCORE_NAMES = ("relaxed_f1", "strict_f1")
+Verb = Literal["begin", "round", "evaluate", "save", "load", "finish", "sum"]
+Method = Literal["federated", "local-only"]
+VERBS: tuple[Verb, ...] = get_args(Verb)
+METHODS: tuple[Method, ...] = get_args(Method)
 RELEASE, LEDGER = "release", "ledger"
 MOST_NUMBER = 2**31 - 1
 MOST_NAME = 500
-_FORM = "fedner"
-_PARTS = ("tensors", "extra")
-_HEADER_LIMIT = 10_000_000
-_MOST_BYTES = 2**32
-_FACT_TYPES: Mapping[str, type] = {
-    "platform": str,
-    "round": int,
-    "loss": float,
-    "scores": dict,
-    "event": dict,
-}
+MOST_PLATFORMS = 100_000
+MOST_STORED = 1_000
+MOST_LABELS = 10_000
 
 # All that a failure ever says. The cause, with its text, stays in the platform's own log.
 FAILURES: Mapping[str, str] = {
     "budget-spent": "its privacy budget does not allow this release",
     "order-refused": "it refused the order, which does not fit its study",
     "round-passed": "it was asked for a round before its newest one, and not for a stored answer",
+    "folder-in-use": "another process still works in its folder",
+    "not-finite": "what it computed has numbers that are not finite",
     "error": "it cannot take part; its own log says why",
     "unexpected": "it failed; its own log says why",
     "malformed": "its reply was not a message of this version",
     "worker-died": "its worker process ended",
-    "no-reply": "it did not answer in this round",
+    "no-reply": "it did not answer in time",
 }
 
 
@@ -61,27 +56,39 @@ def nothing_shared() -> SharedState:
 
 
 @dataclass(frozen=True, slots=True)
-class Broadcast:
-    """What the server sends at the beginning of a round.
+class Order:
+    """What the coordinator sends.
 
     Attributes:
         run: Names the run.
-        round: Counted from 1.
+        round: Counted from 1; 0 is the beginning, for `begin`, `load`, `save` and `finish`.
         shared: The shared weights.
         extra: What else the algorithm hands out, as SCAFFOLD's server control variate.
         batches: How many sentences each chosen platform draws in a step: public.
+        verb: What to do: `begin` (say which rounds are stored), `load` (go on from a stored round,
+            drop later ones), `round` (work), `sum` (a phase of a summation), `evaluate` (score),
+            `save` (store the private part), `finish` (here are the final shared weights).
+        study: The digest of the study; a platform refuses orders of another one. Empty where there
+            is none.
+        phase: The phase of a summation, from 1; 0 outside one.
+        relayed: What other platforms sent this one in the phase before, by sender. The coordinator
+            hands it on and never opens it.
     """
 
     run: str
     round: int
-    shared: SharedState
+    shared: SharedState = field(default_factory=nothing_shared)
     extra: SharedState = field(default_factory=nothing_shared)
     batches: Mapping[str, int] = field(default_factory=dict)
+    verb: Verb = "round"
+    study: str = ""
+    phase: int = 0
+    relayed: Mapping[str, bytes] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
 class Update:
-    """All that a platform transmits in a round.
+    """The answer to `begin`, `round`, `save` and `load`.
 
     Attributes:
         platform: Whose it is.
@@ -89,17 +96,55 @@ class Update:
         tensors: Gradients, differences or weights of the shared part, by the algorithm.
         extra: What else the algorithm sends, as SCAFFOLD's change of a control variate.
         loss: The mean training loss, or None where even that stays at home.
-        scores: `SCORE_NAMES` to F1, all labels together, or None.
         event: What the privacy accountant recorded for this release, or None without privacy.
+        stored: The rounds whose private part the platform can go on from, oldest first.
     """
 
     platform: str
     round: int
-    tensors: SharedState
+    tensors: SharedState = field(default_factory=nothing_shared)
     extra: SharedState = field(default_factory=nothing_shared)
     loss: float | None = None
-    scores: Mapping[str, float] | None = None
     event: Mapping[str, Any] | None = None
+    stored: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class ScoreReport:
+    """The answer to `evaluate` and `finish`.
+
+    Attributes:
+        platform: Whose it is.
+        round: The round that it answers.
+        scores: Counts by method; empty where nothing may leave.
+        noised: Noised counts: under differential privacy the only thing that it may carry.
+        event: What those cost; None without them.
+    """
+
+    platform: str
+    round: int
+    scores: Mapping[Method, Scores] = field(default_factory=dict)
+    noised: NoisedScores | None = None
+    event: Mapping[str, Any] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class SumMessage:
+    """The answer to a phase of a summation: keys, shares, masked values.
+
+    Attributes:
+        platform: Whose it is.
+        round: The round that is summed up.
+        phase: The phase that it answers.
+        entries: What is for other platforms, by recipient.
+        tensors: Masked values, for the coordinator.
+    """
+
+    platform: str
+    round: int
+    phase: int
+    entries: Mapping[str, bytes] = field(default_factory=dict)
+    tensors: Mapping[str, Tensor] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,55 +155,30 @@ class Failure:
         platform: Whose it is.
         round: The round that was asked for.
         code: A key of `FAILURES`.
-        message: Our own words for it, never the platform's text.
     """
 
     platform: str
     round: int
     code: str
-    message: str
+
+    @property
+    def message(self) -> str:
+        """Our own words for it, never the platform's text."""
+        return FAILURES[self.code if is_code(self.code) else "malformed"]
+
+
+Reply = Update | ScoreReport | SumMessage | Failure
+Message = Order | Reply
 
 
 def failure(platform: str, round_: int, code: str) -> Failure:
-    """Return a failure in the fixed words of its code; a round that is none becomes 0."""
-    is_round = type(round_) is int and 0 <= round_ <= MOST_NUMBER
-    return Failure(platform, round_ if is_round else 0, code, FAILURES[code])
+    """Return a failure; a round that is none becomes 0."""
+    return Failure(platform, round_ if is_number(round_) else 0, code)
 
 
-def failure_to_bytes(failed: Failure) -> bytes:
-    """Return the failure as it travels: without words."""
-    facts = {"platform": failed.platform, "round": failed.round, "code": failed.code}
-    return json.dumps({"form": "failure/1", **facts}, sort_keys=True).encode()
-
-
-def failure_from_bytes(data: bytes) -> Failure:
-    """Return the failure that `failure_to_bytes` wrote, in our own words.
-
-    Raises:
-        FednerError: If the bytes are not exactly such a message.
-    """
-    stated = _as_refusal(data)
-    platform, round_, code = (stated.get(name) for name in ("platform", "round", "code"))
-    is_sound = (
-        set(stated) == {"form", "platform", "round", "code"}
-        and stated["form"] == "failure/1"
-        and is_name(platform)
-        and type(round_) is int
-        and 0 <= round_ <= MOST_NUMBER
-        and isinstance(code, str)
-        and code in FAILURES
-    )
-    if not is_sound:
-        raise _refused("another form than that of a failure")
-    return failure(str(platform), int(str(round_)), str(code))
-
-
-def _as_refusal(data: bytes) -> dict[str, Any]:
-    try:
-        stated = read_json(data, MOST_NAME * 10)
-    except FednerError as error:
-        raise _refused("no JSON") from error
-    return stated if isinstance(stated, dict) else {}
+def is_code(value: object) -> bool:
+    """Whether a value is the code of a failure."""
+    return isinstance(value, str) and value in FAILURES
 
 
 def is_name(value: object) -> bool:
@@ -168,214 +188,150 @@ def is_name(value: object) -> bool:
     return value.isprintable()
 
 
+def is_number(value: object, least: int = 0) -> bool:
+    """Whether a value is a whole number within the bounds of a message."""
+    return type(value) is int and least <= value <= MOST_NUMBER
+
+
 def all_finite(state: State) -> bool:
     """Whether all numbers are finite, with one wait for the device."""
+    tensors = [each.detach() for each in state.values() if each.numel()]
+    if any(each.is_cuda for each in tensors):  # a few launches instead of two for each
+        return bool(torch.stack(torch._foreach_norm(tensors, torch.inf)).isfinite().all())
     # What is not a number is both least and largest.
-    ends = [end for each in state.values() if each.numel() for end in torch.aminmax(each.detach())]
+    ends = [end for each in tensors for end in torch.aminmax(each)]
     return not ends or bool(torch.stack([end.double() for end in ends]).isfinite().all())
 
 
-def payload_bytes(message: Broadcast | Update) -> int:
+def payload_bytes(message: Order | Update | SumMessage) -> int:
     """Return how many bytes of tensors a message carries."""
-    main = message.shared if isinstance(message, Broadcast) else message.tensors
+    if isinstance(message, SumMessage):
+        return num_bytes(message.tensors)
+    main = message.shared if isinstance(message, Order) else message.tensors
     return num_bytes(main) + num_bytes(message.extra)
 
 
-def update_to_bytes(update: Update) -> bytes:
-    """Return the update as it travels."""
-    facts = {
-        "platform": update.platform,
-        "round": update.round,
-        "loss": update.loss,
-        "scores": None if update.scores is None else dict(update.scores),
-        "event": None if update.event is None else dict(update.event),
-    }
-    return _to_bytes("update/1", facts, {"tensors": update.tensors, "extra": update.extra})
+def order_problem(order: Order) -> str | None:
+    """Return what is wrong with what an order says beside its tensors, or None."""
+    if not is_name(order.run) or not all(is_name(name) for name in order.batches):
+        return "a run or a platform that is no name"
+    if order.study != "" and not is_name(order.study):
+        return "a study that is no digest"
+    if order.verb not in VERBS:
+        return f"verb {order.verb!r:.40}; expected one of {list(VERBS)}"
+    least = 1 if order.verb in ("round", "sum", "evaluate") else 0
+    if not is_number(order.round, least):
+        return f"round {order.round!r:.40}; expected a whole number from {least} up"
+    if not is_number(order.phase) or (order.verb == "sum" and not order.phase):
+        return f"phase {order.phase!r:.40}; expected a whole number"
+    if len(order.batches) > MOST_PLATFORMS:
+        return f"batches for {len(order.batches)} platforms; expected at most {MOST_PLATFORMS}"
+    if not all(is_number(size, 1) for size in order.batches.values()):
+        return "batches other than whole numbers of at least 1"
+    return None
 
 
-def update_from_bytes(data: bytes) -> Update:
-    """Return the update that `update_to_bytes` wrote.
-
-    Raises:
-        FednerError: If the bytes are not exactly such a message.
-    """
-    facts, parts = _from_bytes("update/1", data, _FACT_TYPES)
-    update = update_of(facts, parts["tensors"], parts["extra"])
-    problem = fact_problem(update)
-    if problem is not None:
-        raise _refused(problem)
-    return update
-
-
-def update_of(facts: Mapping[str, Any], tensors: SharedState, extra: SharedState) -> Update:
-    """Return the update of facts that another process stated, and of tensors.
-
-    Their values are for `screening` to judge, as those of every update.
-
-    Raises:
-        FednerError: If a fact is unknown, missing or of another type.
-    """
-    _check_types(facts, _FACT_TYPES)
-    return Update(tensors=tensors, extra=extra, **facts)
+def reply_problem(reply: Reply) -> str | None:
+    """Return what is wrong with what a reply says beside its tensors, or None."""
+    if not is_name(reply.platform):
+        return "a platform that is no name"
+    if not is_number(reply.round):
+        return f"round {reply.round!r:.40}; expected a whole number"
+    if isinstance(reply, Update):
+        return fact_problem(reply)
+    if isinstance(reply, ScoreReport):
+        return _report_problem(reply)
+    if isinstance(reply, SumMessage):
+        if not is_number(reply.phase, 1):
+            return f"phase {reply.phase!r:.40}; expected a whole number from 1 up"
+        are_sound = all(is_name(name) for name in reply.entries)
+        return None if are_sound else "entries for platforms that are no names"
+    return None if is_code(reply.code) else "an unknown code"
 
 
 def fact_problem(update: Update) -> str | None:
     """Return what is wrong with what an update says beside its tensors, or None."""
     if not is_name(update.platform):
         return "a platform that is no name"
-    if type(update.round) is not int or not 1 <= update.round <= MOST_NUMBER:
-        return f"round {update.round!r:.40}; expected a whole number from 1 up"
+    if not is_number(update.round):
+        return f"round {update.round!r:.40}; expected a whole number"
     if update.loss is not None and not (type(update.loss) is float and math.isfinite(update.loss)):
         return f"loss {update.loss!r:.40}; expected a finite number"
-    if update.scores is not None and not _are_scores(update.scores):
-        return f"scores other than F1 values for some of {list(SCORE_NAMES)}"
-    if update.event is None:
+    if not _are_rounds(update.stored):
+        return "stored rounds that are not whole numbers, each larger than the last"
+    return _event_problem(update)
+
+
+def _are_rounds(stored: object) -> bool:
+    if not isinstance(stored, tuple) or len(stored) > MOST_STORED:
+        return False
+    are_numbers = all(is_number(each) for each in stored)
+    return are_numbers and all(one < other for one, other in pairwise(stored))
+
+
+def _event_problem(reply: Update | ScoreReport) -> str | None:
+    if reply.event is None:
         return None
     try:
-        release_of(update)
-        mark_of(update)
+        release_of(reply)
+        mark_of(reply)
     except FednerError as error:
         return f"an unsound event: {error.message:.100}"
     return None
 
 
-def release_of(update: Update) -> GaussianRelease | None:
-    """Return what an update says that its release cost; None without differential privacy.
+def _report_problem(report: ScoreReport) -> str | None:
+    if not set(report.scores) <= set(METHODS):
+        return f"scores of other methods than {list(METHODS)}"
+    if not all(_are_scores(each) for each in report.scores.values()):
+        return "scores whose labels are no names, or too many"
+    if report.noised is None:
+        return None if report.event is None else "an event without noised scores"
+    if report.scores:
+        return "plain scores beside noised ones"
+    problem = _event_problem(report)
+    if problem is None and release_of(report) != report.noised.event:
+        return "noised scores with the event of something else"
+    return problem
+
+
+def _are_scores(scores: object) -> bool:
+    if not isinstance(scores, Scores):
+        return False
+    tokens = scores.tokens
+    named = (
+        scores.strict, scores.relaxed, scores.relaxed_any_type, scores.ignored_predicted,
+        scores.ignored_gold, tokens.gold, tokens.predicted, tokens.both,
+    )  # fmt: skip
+    return all(len(each) <= MOST_LABELS and all(map(is_name, each)) for each in named)
+
+
+def release_of(reply: Update | ScoreReport) -> GaussianRelease | None:
+    """Return what a reply says that its release cost; None without differential privacy.
 
     Raises:
         FednerError: If it says something else.
     """
-    if update.event is None:
+    if reply.event is None:
         return None
-    stated_of: object = update.event
+    stated_of: object = reply.event
     names = set(stated_of) if isinstance(stated_of, Mapping) else set()
     if not {RELEASE} <= names <= {RELEASE, LEDGER}:
-        raise _refused(f"an event without {RELEASE!r}, or with more than {LEDGER!r} beside it")
-    stated = update.event[RELEASE]
+        raise refused(f"an event without {RELEASE!r}, or with more than {LEDGER!r} beside it")
+    stated = reply.event[RELEASE]
     release = from_json(stated) if isinstance(stated, Mapping) else None
     if not isinstance(release, GaussianRelease):
-        raise _refused("an event that is no release")
+        raise refused("an event that is no release")
     if max(release.steps, release.public_units) > MOST_NUMBER:
-        raise _refused("an event with numbers beyond their bounds")
+        raise refused("an event with numbers beyond their bounds")
     return release
 
 
-def mark_of(update: Update) -> LedgerMark | None:
-    """Return where the platform's ledger stands, as the update says it.
+def mark_of(reply: Update | ScoreReport) -> LedgerMark | None:
+    """Return where the platform's ledger stands, as the reply says it.
 
     Raises:
         FednerError: If it says something that is no mark.
     """
-    stated = None if update.event is None else update.event.get(LEDGER)
+    stated = None if reply.event is None else reply.event.get(LEDGER)
     return None if stated is None else mark_from_json(stated)
-
-
-def broadcast_to_bytes(broadcast: Broadcast) -> bytes:
-    """Return the broadcast as it travels."""
-    facts = {
-        "run": broadcast.run,
-        "round": broadcast.round,
-        "batches": dict(broadcast.batches),
-    }
-    return _to_bytes("broadcast/1", facts, {"tensors": broadcast.shared, "extra": broadcast.extra})
-
-
-def broadcast_from_bytes(data: bytes) -> Broadcast:
-    """Return the broadcast that `broadcast_to_bytes` wrote.
-
-    Raises:
-        FednerError: If the bytes are not exactly such a message.
-    """
-    expected = {"run": str, "round": int, "batches": dict}
-    facts, parts = _from_bytes("broadcast/1", data, expected)
-    sizes = facts["batches"].values()
-    if not all(type(size) is int and 0 < size <= MOST_NUMBER for size in sizes):
-        raise _refused("batches other than whole numbers of at least 1")
-    if not all(is_name(name) for name in (facts["run"], *facts["batches"])):
-        raise _refused("a run or a platform that is no name")
-    if not 1 <= facts["round"] <= MOST_NUMBER:
-        raise _refused(f"round {facts['round']!r:.40}; expected a whole number from 1 up")
-    return Broadcast(shared=parts["tensors"], extra=parts["extra"], **facts)
-
-
-def _to_bytes(form: str, facts: Mapping[str, Any], parts: Mapping[str, SharedState]) -> bytes:
-    flat: dict[str, Tensor] = {}
-    for part, state in parts.items():
-        for name, tensor in state.items():
-            _check_tensor(f"{part}/{name}", tensor)
-            flat[f"{part}/{name}"] = tensor.detach().cpu().contiguous()
-    stated = json.dumps({"form": form, **facts}, sort_keys=True, allow_nan=False)
-    return save_safetensors(flat, metadata={_FORM: stated})
-
-
-def _from_bytes(
-    form: str, data: bytes, expected: Mapping[str, type]
-) -> tuple[dict[str, Any], dict[str, SharedState]]:
-    facts = _facts(data)
-    if facts.pop("form", None) != form:
-        raise _refused(f"another form than {form!r}")
-    _check_types(facts, expected)
-    return facts, _tensor_parts(data)
-
-
-def _check_types(facts: Mapping[str, Any], expected: Mapping[str, type]) -> None:
-    if set(facts) != set(expected):
-        names = [f"{name:.40}" for name in sorted(facts)[:10]]
-        raise _refused(f"fields {names}; expected {sorted(expected)}")
-    for name, kind in expected.items():
-        value = facts[name]
-        is_absent = value is None and name in ("loss", "scores", "event")
-        if not is_absent and type(value) is not kind:
-            raise _refused(f"{name} {value!r:.40}; expected a value of type {kind.__name__}")
-
-
-def _facts(data: bytes) -> dict[str, Any]:
-    """Return the JSON facts in the header of a safetensors message."""
-    length = int.from_bytes(data[:8], "little")
-    if not 2 <= length <= min(len(data) - 8, _HEADER_LIMIT) or len(data) > _MOST_BYTES:
-        raise _refused("no header")
-    try:
-        metadata = read_json(data[8 : 8 + length], _HEADER_LIMIT)["__metadata__"]
-        facts = read_json(metadata[_FORM], _HEADER_LIMIT)
-    except (FednerError, KeyError, TypeError) as error:
-        raise _refused("no facts in its header") from error
-    if set(metadata) != {_FORM} or not isinstance(facts, dict):
-        raise _refused("unknown facts in its header")
-    return facts
-
-
-def _tensor_parts(data: bytes) -> dict[str, SharedState]:
-    try:
-        flat = load_safetensors(data)
-    except (SafetensorError, KeyError, TypeError, ValueError, RuntimeError) as error:
-        raise _refused("damaged tensors") from error
-    parts = {part: nothing_shared() for part in _PARTS}
-    for key in sorted(flat):
-        part, _, name = key.partition("/")
-        if part not in parts or not name:
-            raise _refused(f"a tensor {key!r:.60}; expected names under {list(_PARTS)}")
-        _check_tensor(key, flat[key])
-        parts[part][name] = flat[key]
-    return parts
-
-
-def _check_tensor(key: str, tensor: Tensor) -> None:
-    if tensor.dtype not in DTYPES:
-        raise _refused(f"tensor {key!r:.60} of type {tensor.dtype}; expected one of {list(DTYPES)}")
-    if not bool(torch.isfinite(tensor).all()):
-        raise _refused(f"tensor {key!r:.60} with numbers that are not finite")
-
-
-def _are_scores(scores: object) -> bool:
-    if not isinstance(scores, Mapping):
-        return False
-    return set(scores) <= set(SCORE_NAMES) and all(
-        type(value) is float and 0.0 <= value <= 1.0 for value in scores.values()
-    )
-
-
-def _refused(what: str) -> FednerError:
-    return FednerError(
-        f"message refused: it has {what}",
-        "Both sides must run the same version of fedner; otherwise the message was altered.",
-    )

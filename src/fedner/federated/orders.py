@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 import torch
 
 from fedner.errors import FednerError
-from fedner.federated.messages import MOST_NAME, MOST_NUMBER, Broadcast, all_finite, is_name
+from fedner.federated.messages import MOST_NAME, MOST_NUMBER, Order, all_finite, is_name
 from fedner.federated.sizes import Batching, planned_batches
 from fedner.tensors import SharedState
 
@@ -65,7 +65,7 @@ class Expected:
     is_update: bool = True
 
 
-def checked_order(order: Broadcast, expected: Expected) -> Broadcast:
+def checked_order(order: Order, expected: Expected) -> Order:
     """Return the order with zeros in the fixed rows, if it is one of the study's.
 
     Raises:
@@ -83,13 +83,14 @@ def checked_order(order: Broadcast, expected: Expected) -> Broadcast:
     )
 
 
-def _fact_problems(order: Broadcast, expected: Expected) -> Iterator[str]:
+def _fact_problems(order: Order, expected: Expected) -> Iterator[str]:
     if not is_name(order.run):
         yield f"its run is no name of 1 to {MOST_NAME} characters"
     most = None if expected.plan is None else expected.plan.rounds
     limit = MOST_NUMBER if most is None else most
-    if type(order.round) is not int or not 1 <= order.round <= limit:
-        yield f"its round is {order.round!r}; expected a whole number from 1 to {limit}"
+    least = 0 if order.verb == "finish" else 1
+    if type(order.round) is not int or not least <= order.round <= limit:
+        yield f"its round is {order.round!r}; expected a whole number from {least} to {limit}"
     batches = order.batches
     if not _are_sizes(batches):
         yield "its batches are not whole numbers of at least 1 by platform"
@@ -118,7 +119,7 @@ def _plan_problems(batches: Mapping[str, int], plan: PublicPlan) -> Iterator[str
         yield f"its batch for {odd[0]!r} is {batches[odd[0]]}; the study says {planned[odd[0]]}"
 
 
-def _tensor_problems(order: Broadcast, expected: Expected) -> Iterator[str]:
+def _tensor_problems(order: Order, expected: Expected) -> Iterator[str]:
     yield from _unlike(order.shared, expected.shared, "shared")
     has_extra = bool(order.extra) if expected.has_extra is None else expected.has_extra
     yield from _unlike(order.extra, expected.shared if has_extra else SharedState({}), "extra")

@@ -5,12 +5,11 @@ transmitted: private weights, their optimizer, the cursor in the data, the algor
 """
 
 import json
-import math
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from functools import partial
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple, Protocol
 
 import torch
 from torch import Tensor
@@ -19,16 +18,18 @@ from fedner.errors import FednerError
 from fedner.federated.dp_steps import DPSteps, padding_rows
 from fedner.federated.ema import averaged, require_decay
 from fedner.federated.learner import Learner, TaggerLearner
-from fedner.federated.messages import Broadcast, Update, nothing_shared
+from fedner.federated.messages import Order, Update, nothing_shared
 from fedner.federated.orders import Expected, PublicPlan, RoundPassedError, checked_order
+from fedner.federated.platform_state import PlatformState
 from fedner.federated.releases import record_release, record_score_release
 from fedner.federated.sampling import Cursor, Sampler
 from fedner.models.partition import Partition
 from fedner.optimizers import Optimizer, OptimizerSettings
+from fedner.privacy.mechanisms import Asked, require_fitting
 from fedner.privacy.scores import NoisedScores
 from fedner.scoring import Scores
 from fedner.seeds import derive
-from fedner.tensors import SharedState, State
+from fedner.tensors import SharedState, State, copy_into
 from fedner.training import clip_by_norm
 
 LossReading = Literal["mean", "sum"]
@@ -84,19 +85,6 @@ class Contribution(NamedTuple):
     tensors: SharedState
     losses: list[Tensor]
     extra: SharedState = nothing_shared()
-
-
-@dataclass(frozen=True, slots=True)
-class PlatformState:
-    """All that a platform must keep between rounds: it is never transmitted.
-
-    Attributes:
-        tensors: Private weights, optimizer and algorithm's memory, by prefixed name.
-        facts: The cursor and the last round, as JSON can carry them.
-    """
-
-    tensors: Mapping[str, Tensor]
-    facts: Mapping[str, Any]
 
 
 @dataclass(slots=True)
@@ -161,10 +149,9 @@ class Platform:
     @torch.no_grad()
     def load_shared(self, shared: SharedState) -> None:
         """Copy broadcast weights, checked before, into the model."""
-        for name, tensor in shared.items():
-            self._weights[name].copy_(tensor)
+        copy_into(shared, self._weights)
 
-    def gradient(self, broadcast: Broadcast, step: int, reading: LossReading = "mean") -> Gradient:
+    def gradient(self, broadcast: Order, step: int, reading: LossReading = "mean") -> Gradient:
         """Draw the next batch and return its gradient at the weights as they stand.
 
         Args:
@@ -185,7 +172,7 @@ class Platform:
         )
 
     def _dp_gradient(
-        self, privacy: DPSteps, broadcast: Broadcast, step: int, reading: LossReading
+        self, privacy: DPSteps, broadcast: Order, step: int, reading: LossReading
     ) -> Gradient:
         """Return the gradient of a Poisson sample, clipped by unit and noised."""
         batch = broadcast.batches[self.name]
@@ -204,64 +191,50 @@ class Platform:
         if gradient.private:
             self.optimizer.step(self._weights, gradient.private)
 
-    def steps_of(self, epochs: int, batch: int) -> int:
-        """Return how many batches make `epochs` passes over the current slice.
+    @property
+    def slice_size(self) -> float:
+        """How many sentences the current slice has.
 
-        Under differential privacy by its public size: the true one is not disclosed by steps.
+        Under differential privacy its public size: the true one is not disclosed by steps.
         """
-        size = float(self.sampler.size)
-        if self.privacy is not None:
-            size = self.privacy.settings.units_in_slice / len(self.sampler.pools)
-        return epochs * max(1, math.ceil(size / batch))
+        if self.privacy is None:
+            return float(self.sampler.size)
+        return self.privacy.settings.units_in_slice / len(self.sampler.pools)
 
-    def run_round(self, local: "LocalFunction", broadcast: Broadcast) -> Update:
-        """Work through one round and return what may be transmitted.
+    def run_round(self, algorithm: "LocalPart", broadcast: Order) -> Update:
+        """Work through one round of an algorithm and return what may be transmitted.
 
         Raises:
             OrderRefusedError: If the broadcast is not an order of the study.
             RoundPassedError: If a later round was answered before.
             FednerError: If the ledger refuses the release, or the algorithm does not fit.
         """
-        known = local if isinstance(local, Local) else None
-        has_extra = None if known is None else known.has_extra
-        order = checked_order(broadcast, self._expected(has_extra, is_update=True))
+        order = checked_order(broadcast, self._expected(algorithm.has_extra, is_update=True))
         turn = (order.round - 1) // self.settings.rounds_per_slice
-        work = partial(self._work, local, order, turn)
+        work = partial(self._work, algorithm, order, turn)
         if self.privacy is None:
             self.require_current(order)
             update = work()
         else:
-            self._begin_dp(self.privacy, known, turn, order.batches[self.name])
-            name = "" if known is None else known.name
-            update = record_release(self, self.privacy, order, work, name)
+            self._begin_dp(self.privacy, algorithm, turn, order.batches[self.name])
+            update = record_release(self, self.privacy, order, work, algorithm.identity)
         self.run = order.run
         return update
 
     def _expected(self, has_extra: bool | None, *, is_update: bool) -> Expected:
         return Expected(self.name, self.shared(), self.fixed_rows, has_extra, self.plan, is_update)
 
-    def _begin_dp(self, privacy: DPSteps, local: "Local | None", turn: int, batch: int) -> None:
+    def _begin_dp(self, privacy: DPSteps, algorithm: "LocalPart", turn: int, batch: int) -> None:
         """Begin a DP round: all that can be refused by public facts is refused here."""
-        if not privacy.samples_units:
-            if local is not None and local.has_extra:
-                raise self._sends_extra()
-            privacy.begin(turn)
-            return
-        if local is None:
-            raise FednerError(
-                f"platform {self.name!r}: the algorithm does not say how many steps a round takes, "
-                "so that nobody can say beforehand what it costs",
-                "Give its local part as `platform.Local(work, num_steps)`.",
-            )
-        if local.reading == "sum" and privacy.settings.where == "central":
-            raise FednerError(
-                "loss 'sum' with noise at the server; expected 'mean'",
-                "The server divides by the joint expected size itself.",
-            )
-        privacy.begin(turn, local.num_steps(self, batch))
+        steps = algorithm.steps(batch, self.slice_size)
+        asked = Asked(
+            algorithm.name, algorithm.sends, algorithm.has_extra, algorithm.loss_reading, steps
+        )
+        require_fitting(privacy.settings.mechanism, asked, f"platform {self.name!r}")
+        privacy.begin(turn, steps if privacy.samples_units else 1)
         privacy.check(self.learner, self.partition)
 
-    def require_current(self, order: Broadcast) -> None:
+    def require_current(self, order: Order) -> None:
         """Raise if a later round of the run was answered: earlier ones come from the record alone.
 
         Raises:
@@ -277,28 +250,16 @@ class Platform:
                 "Go on with the next round, or resend the very request that was answered.",
             )
 
-    def _sends_extra(self) -> FednerError:
-        return FednerError(
-            f"platform {self.name!r}: unit 'platform' protects one update, but the algorithm sends "
-            "extra tensors beside it",
-            "Take another algorithm, or a smaller unit.",
-        )
-
-    def _work(self, local: "LocalFunction", broadcast: Broadcast, turn: int) -> Update:
+    def _work(self, algorithm: "LocalPart", broadcast: Order, turn: int) -> Update:
         self.sampler.enter(min(turn, len(self.sampler.pools) - 1))
         self.load_shared(broadcast.shared)
-        done = local(self, broadcast)
+        done = algorithm.local(self, broadcast)
         self.last_round = broadcast.round
         if self.settings.ema_decay is not None:
             before, decay = self.num_averaged, self.settings.ema_decay
             self.ema = averaged(self.ema, self.private(), before, decay)
             self.num_averaged += 1
-        if set(done.tensors) != set(self.partition.shared):
-            raise FednerError(
-                f"platform {self.name!r}: the algorithm would send {sorted(done.tensors)[:5]}; "
-                "expected exactly the shared weights",
-                "An algorithm's local part must return one tensor for each shared weight.",
-            )
+        self._require_stated(done, algorithm)
         if self.privacy is not None:
             return self._protected(self.privacy, done, broadcast)
         loss = None
@@ -306,17 +267,27 @@ class Platform:
             loss = float(torch.stack(done.losses).mean())
         return Update(self.name, broadcast.round, done.tensors, done.extra, loss)
 
-    def _protected(self, privacy: DPSteps, done: Contribution, broadcast: Broadcast) -> Update:
-        """Return the update of DP steps: without loss and, of unit platform, noised whole."""
-        tensors = done.tensors
-        if not privacy.samples_units:
-            if done.extra:
-                raise self._sends_extra()
-            path = ("round", broadcast.round, "platform", self.name, "update")
-            tensors = privacy.whole_update(tensors, path)
-        return Update(self.name, broadcast.round, tensors, done.extra)
+    def _require_stated(self, done: Contribution, algorithm: "LocalPart") -> None:
+        """Raise if an algorithm would send something else than what it states."""
+        if set(done.tensors) != set(self.partition.shared):
+            raise FednerError(
+                f"platform {self.name!r}: the algorithm would send {sorted(done.tensors)[:5]}; "
+                "expected exactly the shared weights",
+                "An algorithm's local part must return one tensor for each shared weight.",
+            )
+        if done.extra and not algorithm.has_extra:
+            raise FednerError(
+                f"platform {self.name!r}: the algorithm would send extra tensors, but does not "
+                "state that it has any",
+                "State `has_extra=True`.",
+            )
 
-    def scores(self, broadcast: Broadcast) -> Scores | NoisedScores | None:
+    def _protected(self, privacy: DPSteps, done: Contribution, broadcast: Order) -> Update:
+        """Return what the mechanism lets be transmitted: never a loss."""
+        path = ("round", broadcast.round, "platform", self.name, "update")
+        return Update(self.name, broadcast.round, privacy.update(done.tensors, path), done.extra)
+
+    def scores(self, broadcast: Order) -> Scores | NoisedScores | None:
         """Return what the platform discloses of its scores with the broadcast weights, if anything.
 
         Under differential privacy they are noised and charged, or stay at home; in a simulation,
@@ -347,10 +318,10 @@ class Platform:
         private = self.private() if self.ema else {}
         last = {name: weight.detach().clone() for name, weight in private.items()}
         try:
-            _copy(self.ema, private)
+            copy_into(self.ema, private)
             yield
         finally:
-            _copy(last, private)
+            copy_into(last, private)
 
     def forget_releases(self, round_: int) -> None:
         """Drop the stored bytes of releases up to a round that nobody can resume before."""
@@ -404,7 +375,7 @@ class Platform:
                 "Resume with the recipe, the labels and the partition that the run began with.",
             )
         device = next(iter(self._weights.values())).device
-        _copy(parts["private"], private)
+        copy_into(parts["private"], private)
         moved = {
             name: tensor if name == "steps" else tensor.to(device)
             for name, tensor in parts["optimizer"].items()
@@ -417,42 +388,39 @@ class Platform:
         self.last_round = int(state.facts["last_round"])
 
 
-@torch.no_grad()
-def _copy(weights: State, into: State) -> None:
-    for name, weight in weights.items():
-        into[name].copy_(weight)
+LocalFunction = Callable[[Platform, Order], Contribution]
 
 
-LocalFunction = Callable[[Platform, Broadcast], Contribution]
+class LocalPart(Protocol):
+    """What a platform must know of an algorithm; an `Algorithm` states it."""
 
+    @property
+    def name(self) -> str:
+        """What people call it."""
 
-@dataclass(frozen=True, slots=True)
-class Local:
-    """An algorithm's local part, and what is known of it before any data are touched.
+    @property
+    def local(self) -> LocalFunction:
+        """What a platform does in a round; may change the platform's model in place."""
 
-    Attributes:
-        work: What a platform does in a round; may change the platform's model in place.
-        num_steps: How many gradients that takes, of the platform and its batch; from public facts
-            alone (`Platform.steps_of`), since it tells what the round costs.
-        has_extra: Whether it is handed, and sends, extra tensors like the shared weights.
-        reading: Which reading of the loss its gradients are asked for with.
-        name: Names the algorithm with its settings: another one asks for another release.
-    """
+    @property
+    def steps(self) -> Callable[[int, float], int]:
+        """How many gradients that takes, of the batch and the size of the current slice."""
 
-    work: LocalFunction
-    num_steps: Callable[[Platform, int], int]
-    has_extra: bool = False
-    reading: LossReading = "mean"
-    name: str = ""
+    @property
+    def sends(self) -> str:
+        """What an update is: gradients, differences or weights."""
 
-    def __call__(self, platform: Platform, broadcast: Broadcast) -> Contribution:
-        """Work through a round."""
-        return self.work(platform, broadcast)
+    @property
+    def has_extra(self) -> bool:
+        """Whether it is handed, and sends, extra tensors like the shared weights."""
 
+    @property
+    def loss_reading(self) -> LossReading:
+        """Which reading of the loss its gradients are asked for with."""
 
-def one_step(platform: Platform, batch: int) -> int:  # noqa: ARG001 - whatever they are
-    """Return the steps of a round that takes one gradient."""
-    return 1
+    @property
+    def identity(self) -> str:
+        """Names the algorithm with its settings: another one asks for another release."""
 
 
 def platform(

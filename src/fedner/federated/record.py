@@ -5,12 +5,38 @@ import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from fedner.durable import write_bytes
 from fedner.errors import FednerError
+from fedner.federated.messages import Failure, Verb
+from fedner.federated.screening import Refusal
+from fedner.privacy.events import GaussianRelease, from_json, to_json
+from fedner.privacy.scores import NOISED, NoisedScores
+from fedner.scoring import Scores
 
 _NEWLINE = b"\n"
+
+
+class Missing(NamedTuple):
+    """A platform that did not do what it was asked for.
+
+    Attributes:
+        platform: Whose it is.
+        verb: What it was asked for.
+        code: Why not, as a constant.
+        message: Why not, in fixed words.
+    """
+
+    platform: str
+    verb: Verb
+    code: str
+    message: str
+
+
+def missing(failed: Failure, verb: Verb) -> Missing:
+    """Return the record of a failure."""
+    return Missing(failed.platform, verb, failed.code, failed.message)
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,9 +51,9 @@ class RoundRecord:
         norms: The norm of each accepted update.
         bytes_up: Bytes of tensors that each platform transmitted.
         bytes_down: Bytes of tensors sent to each platform.
-        refusals: Updates that were not taken: platform, code, message.
-        failures: Platforms that did not answer: platform, code, message.
-        scores: The scores of each platform (`Scores.as_dict`), in rounds that were evaluated.
+        refusals: Updates that were not taken.
+        failures: Platforms that did not do something, whatever it was.
+        scores: The scores of each platform, in rounds that were evaluated.
         events: What each platform's release cost, taken or refused, under differential privacy.
     """
 
@@ -38,15 +64,39 @@ class RoundRecord:
     norms: Mapping[str, float]
     bytes_up: Mapping[str, int]
     bytes_down: Mapping[str, int]
-    refusals: tuple[Mapping[str, str], ...] = ()
-    failures: tuple[Mapping[str, str], ...] = ()
-    scores: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
-    events: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    refusals: tuple[Refusal, ...] = ()
+    failures: tuple[Missing, ...] = ()
+    scores: Mapping[str, Scores | NoisedScores] = field(default_factory=dict)
+    events: Mapping[str, GaussianRelease] = field(default_factory=dict)
 
     def line(self) -> bytes:
         """Return the record as one line of JSON."""
         facts = {name: getattr(self, name) for name in self.__slots__}
+        facts["refusals"] = [each._asdict() for each in self.refusals]
+        facts["failures"] = [each._asdict() for each in self.failures]
+        facts["scores"] = {name: each.as_dict() for name, each in self.scores.items()}
+        facts["events"] = {name: to_json(each) for name, each in self.events.items()}
         return json.dumps(facts, ensure_ascii=False).encode() + _NEWLINE
+
+
+def _record(facts: dict[str, Any]) -> RoundRecord:
+    """Return the record of which `line` wrote the facts."""
+    facts["refusals"] = tuple(Refusal(**each) for each in facts["refusals"])
+    facts["failures"] = tuple(Missing(**each) for each in facts["failures"])
+    facts["scores"] = {name: _scores(each) for name, each in facts["scores"].items()}
+    facts["events"] = {name: _event(each) for name, each in facts["events"].items()}
+    return RoundRecord(**facts)
+
+
+def _scores(stated: dict[str, Any]) -> Scores | NoisedScores:
+    return NoisedScores.from_dict(stated) if NOISED in stated else Scores.from_dict(stated)
+
+
+def _event(stated: dict[str, Any]) -> GaussianRelease:
+    event = from_json(stated)
+    if not isinstance(event, GaussianRelease):
+        raise TypeError("an event that is no release")
+    return event
 
 
 class RecordFile:
@@ -93,15 +143,8 @@ class RecordFile:
 
     def _parsed(self, line: bytes, number: int) -> RoundRecord:
         try:
-            facts = json.loads(line)
-            record = RoundRecord(
-                **{
-                    **facts,
-                    "refusals": tuple(facts["refusals"]),
-                    "failures": tuple(facts["failures"]),
-                }
-            )
-        except (ValueError, KeyError, TypeError) as error:
+            record = _record(json.loads(line))
+        except (ValueError, KeyError, TypeError, AttributeError, FednerError) as error:
             raise FednerError(
                 f"{self.path}, line {number} is not the record of a round",
                 "The record was altered: restore it, or begin the run anew.",

@@ -16,40 +16,60 @@ import hashlib
 import json
 from collections.abc import Callable
 from dataclasses import asdict, replace
-from typing import TYPE_CHECKING, Any
-
-from safetensors.torch import load as load_safetensors
-from safetensors.torch import save as save_safetensors
+from typing import Protocol
 
 from fedner.errors import FednerError
-from fedner.federated.dp_steps import BudgetSpentError, DPSteps, PlatformPrivacy
+from fedner.federated.dp_steps import BudgetSpentError, DPSteps
+from fedner.federated.learner import Learner
+from fedner.federated.message_bytes import to_bytes, update_from_bytes
 from fedner.federated.messages import (
     LEDGER,
     RELEASE,
-    Broadcast,
+    Order,
     Update,
     all_finite,
     mark_of,
-    update_from_bytes,
-    update_to_bytes,
 )
+from fedner.federated.platform_state import PlatformState, state_from_bytes, state_to_bytes
 from fedner.privacy.events import GaussianRelease, to_json
 from fedner.privacy.ledger_marks import LedgerMark
+from fedner.privacy.mechanisms import PlatformPrivacy
 from fedner.privacy.sampling import Units
 from fedner.privacy.scores import NoisedScores, noised_scores
 from fedner.tensor_files import tensors_digest
-from fedner.tensors import map_shared
+from fedner.tensors import SharedState, map_shared
 
-if TYPE_CHECKING:
-    from fedner.federated.platform import Platform, PlatformState
 
-_LENGTH = 8
+class Releasing(Protocol):
+    """What a release needs of the platform that makes it; a `Platform` is one."""
+
+    last_round: int
+
+    @property
+    def name(self) -> str:
+        """What people call it."""
+
+    @property
+    def learner(self) -> Learner:
+        """Its model and data."""
+
+    def shared(self) -> SharedState:
+        """Return its shared weights."""
+
+    def state(self) -> PlatformState:
+        """Return a copy of all that must survive a restart."""
+
+    def restore(self, state: PlatformState) -> None:
+        """Go on from a state."""
+
+    def require_current(self, order: Order) -> None:
+        """Raise if a later round was answered before."""
 
 
 def record_release(
-    platform: "Platform",
+    platform: Releasing,
     privacy: DPSteps,
-    broadcast: Broadcast,
+    broadcast: Order,
     work: Callable[[], Update],
     algorithm: str = "",
 ) -> Update:
@@ -83,7 +103,7 @@ def record_release(
     try:
         update = _worked(platform, privacy, broadcast, event, work, before)
         kept = state_to_bytes(platform.state())
-        release = ledger.answer(*request, update_to_bytes(update), kept=kept)
+        release = ledger.answer(*request, to_bytes(update), kept=kept)
     except BaseException:
         # Noised steps that were never sent must not live on in the private weights.
         platform.restore(before)
@@ -92,12 +112,12 @@ def record_release(
 
 
 def _worked(
-    platform: "Platform",
+    platform: Releasing,
     privacy: DPSteps,
-    broadcast: Broadcast,
+    broadcast: Order,
     event: GaussianRelease,
     work: Callable[[], Update],
-    before: "PlatformState | None",
+    before: PlatformState | None,
 ) -> Update:
     """Return what the work came to; if it failed, an update of noise alone."""
     stated = {RELEASE: to_json(event)}
@@ -126,7 +146,7 @@ def _require_finite(update: Update) -> None:
 
 
 def record_score_release(
-    platform: "Platform", privacy: DPSteps, broadcast: Broadcast
+    platform: Releasing, privacy: DPSteps, broadcast: Order
 ) -> NoisedScores | None:
     """Return a platform's noised scores, by way of its ledger if it keeps one.
 
@@ -161,9 +181,9 @@ def record_score_release(
 
 
 def _scored(
-    platform: "Platform",
+    platform: Releasing,
     privacy: DPSteps,
-    broadcast: Broadcast,
+    broadcast: Order,
     event: GaussianRelease,
     tested: Units,
 ) -> NoisedScores:
@@ -181,7 +201,7 @@ def _scored(
 
 
 def request_digest(
-    broadcast: Broadcast,
+    broadcast: Order,
     settings: PlatformPrivacy,
     platform: str,
     event: GaussianRelease,
@@ -201,7 +221,7 @@ def request_digest(
             tensors_digest(broadcast.shared),
             tensors_digest(broadcast.extra),
             to_json(event),
-            settings.where,
+            settings.mechanism.name,
             settings.private_part,
             settings.loss,
             algorithm,
@@ -210,22 +230,7 @@ def request_digest(
     return hashlib.sha256(stated.encode()).hexdigest()
 
 
-def state_to_bytes(state: "PlatformState") -> bytes:
-    """Return a platform's state as the bytes that its ledger keeps beside a release."""
-    facts = json.dumps(dict(state.facts)).encode()
-    return len(facts).to_bytes(_LENGTH, "little") + facts + save_safetensors(dict(state.tensors))
-
-
-def state_from_bytes(data: bytes) -> "PlatformState":
-    """Return the state that `state_to_bytes` wrote."""
-    from fedner.federated.platform import PlatformState
-
-    end = _LENGTH + int.from_bytes(data[:_LENGTH], "little")
-    facts: dict[str, Any] = json.loads(data[_LENGTH:end])
-    return PlatformState(load_safetensors(data[end:]), facts)
-
-
-def _resent(payload: bytes, mark: LedgerMark, platform: "Platform") -> Update:
+def _resent(payload: bytes, mark: LedgerMark, platform: Releasing) -> Update:
     update = update_from_bytes(payload)
     device = next((tensor.device for tensor in platform.shared().values()), None)
     if device is not None:

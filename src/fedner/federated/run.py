@@ -1,27 +1,28 @@
 """The round loop: the same for every algorithm and every engine.
 
-A round: choose platforms, broadcast, take the replies in canonical order, refuse what is unsound,
-combine the rest, let the server advance, evaluate where it is time, write the record, checkpoint
-where it is time. Platforms store their private parts before the server stores its own.
+A round: choose platforms, send the order, take the replies in canonical order, refuse what is
+unsound, combine the rest, let the server advance, evaluate where it is time, checkpoint where it is
+time, write the record. Platforms store their private parts before the server stores its own.
+
+It begins by asking every platform which rounds it can go on from, and ends by handing out the final
+shared weights, with which every platform finishes by itself. A platform that is missing at any of
+this is a value: the quorum decides whether the run goes on, and the record has it by name.
+
+To resume is to go on from the newest round that the server and a quorum of the platforms (all,
+without one) have stored. A platform without that round goes on from its newest older one; one with
+newer rounds drops them (`answering`).
 """
 
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
-from typing import Any
 
 from fedner.errors import FednerError
-from fedner.federated.aggregate import (
-    Combined,
-    Reply,
-    Rule,
-    WeightedMean,
-    combine,
-    in_canonical_order,
-)
+from fedner.federated.aggregate import Rule, WeightedMean
 from fedner.federated.algorithms.algorithm import Algorithm, Server
+from fedner.federated.asking import Kind, ask_alike, ask_for
 from fedner.federated.checkpoints import (
     drop_after,
     held_by_this_process,
@@ -30,14 +31,26 @@ from fedner.federated.checkpoints import (
 )
 from fedner.federated.ema import averaged, require_decay
 from fedner.federated.engine import Engine
-from fedner.federated.messages import Broadcast, nothing_shared, payload_bytes
+from fedner.federated.messages import (
+    Order,
+    ScoreReport,
+    Update,
+    Verb,
+    nothing_shared,
+    payload_bytes,
+)
 from fedner.federated.participation import Participation, check_participation, choose
-from fedner.federated.record import RecordFile, RoundRecord
+from fedner.federated.record import Missing, RecordFile, RoundRecord
+from fedner.federated.round import RoundRules, take_round
 from fedner.federated.screening import NormRule, OnRefusal, Screen
 from fedner.federated.server_noise import ServerNoise
 from fedner.federated.server_state import restore_server, store_server
 from fedner.federated.sizes import check_sizes, planned_batches
+from fedner.federated.summation import PLAIN, Summation
 from fedner.privacy.ledger_marks import LedgerMark
+from fedner.privacy.mechanisms import Asked, require_fitting
+from fedner.privacy.scores import NoisedScores
+from fedner.scoring import Scores
 from fedner.tensors import SharedState
 
 RECORD = "rounds.jsonl"
@@ -63,6 +76,9 @@ class RunSettings:
             `rule`; None where platforms add their own, or there is none.
         ema_decay: The decay of the EMA of the shared weights, which is scored and kept in their
             place; None for the last weights.
+        study: The digest of the study, which every order carries.
+        summation: How updates become one sum.
+        timeout: Seconds that all replies to an order may take; None waits for ever.
     """
 
     run: str
@@ -77,6 +93,9 @@ class RunSettings:
     checkpoint_every: int = 0
     noise: ServerNoise | None = None
     ema_decay: float | None = None
+    study: str = ""
+    summation: Summation = PLAIN
+    timeout: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,12 +107,16 @@ class RunRecord:
         rounds: The record of every round, those before a resume included.
         resumed_from: The round that the run went on from; 0 where it began anew.
         ema: The EMA of the shared weights; without tensors where the run has none.
+        reports: What each platform reported when it had finished.
+        missing: Who was missing before the first round or at the end.
     """
 
     server: Server
     rounds: tuple[RoundRecord, ...]
     resumed_from: int = 0
     ema: SharedState = field(default_factory=nothing_shared)
+    reports: Mapping[str, ScoreReport] = field(default_factory=dict)
+    missing: tuple[Missing, ...] = ()
 
     @property
     def shared(self) -> SharedState:
@@ -108,8 +131,14 @@ class _State:
     round: int
     server: Server
     screen: Screen
-    records: list[RoundRecord]
+    records: list[RoundRecord] = field(default_factory=list)
     ema: SharedState = field(default_factory=nothing_shared)
+    missing: list[Missing] = field(default_factory=list)
+
+    @property
+    def shared(self) -> SharedState:
+        """The shared weights to score and to keep."""
+        return self.ema or self.server.shared
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,38 +184,167 @@ def run(
     """
     _check(settings, engine, folder)
     _check_noise(algorithm, settings, folder)
+    coordinator = _Coordinator(algorithm, engine, settings, seed, on_round)
     if folder is None:
-        state = _State(0, algorithm.init(initial), _screen(settings), [])
-        return _rounds(algorithm, engine, settings, seed, state, None, on_round)
+        return coordinator.run(coordinator.begin(initial), None)
     with held_by_this_process(owner_folder(folder)), closing(RecordFile(folder / RECORD)) as record:
         place = _Place(folder, record)
-        state = _begin(algorithm, engine, initial, settings, place, resume)
-        return _rounds(algorithm, engine, settings, seed, state, place, on_round)
+        if not resume and record.path.exists():
+            raise FednerError(f"{folder} already holds a run", "Resume it, or name another folder.")
+        state = coordinator.resume(initial, place) if resume else coordinator.begin(initial)
+        return coordinator.run(state, place)
 
 
-def _rounds(
-    algorithm: Algorithm,
-    engine: Engine,
-    settings: RunSettings,
-    seed: int,
-    state: _State,
-    place: _Place | None,
-    on_round: OnRound | None,
-) -> RunRecord:
-    """Take the rounds that are left."""
-    first = state.round
-    while state.round < settings.rounds:
-        began = time.perf_counter()
-        done = _round(algorithm, engine, settings, seed, state)
-        done = replace(done, seconds=time.perf_counter() - began)
-        state.records.append(done)
-        if place is not None:
-            place.record.append(done)
-            if _is_time(state.round, settings, settings.checkpoint_every):
-                _store(engine, settings, state, place)
-        if on_round is not None:
-            on_round(done)
-    return RunRecord(state.server, tuple(state.records), first, state.ema)
+@dataclass(frozen=True, slots=True)
+class _Coordinator:
+    """The round loop, built from public facts alone."""
+
+    algorithm: Algorithm
+    engine: Engine
+    settings: RunSettings
+    seed: int
+    on_round: OnRound | None
+
+    def begin(self, initial: SharedState) -> _State:
+        """Begin at round 0; what platforms stored of another beginning is dropped."""
+        state = self._new_state(initial)
+        answers = self._ask(Update, self._order("begin", 0), state.missing)
+        if any(each.stored for each in answers.values()):
+            self._ask(Update, self._order("load", 0), state.missing)
+        return state
+
+    def resume(self, initial: SharedState, place: _Place) -> _State:
+        """Go on from the newest round that the server and enough platforms have stored."""
+        state = self._new_state(initial)
+        answers = self._ask(Update, self._order("begin", 0), state.missing)
+        stored = {name: each.stored for name, each in answers.items()}
+        state.round = self._common_round(stored_rounds(place.server), stored)
+        self._ask(Update, self._order("load", state.round), state.missing)
+        if state.round:
+            self._restore(state, place)
+        drop_after(place.server, state.round)
+        state.records = place.record.keep_until(state.round)
+        return state
+
+    def run(self, state: _State, place: _Place | None) -> RunRecord:
+        """Take the rounds that are left and let everybody finish."""
+        first = state.round
+        while state.round < self.settings.rounds:
+            began = time.perf_counter()
+            done = self._round(state)
+            if place is not None and self._is_time(state.round, self.settings.checkpoint_every):
+                gone: list[Missing] = []
+                self._ask(Update, self._order("save", state.round), gone)
+                done = replace(done, failures=(*done.failures, *gone))
+            done = replace(done, seconds=time.perf_counter() - began)
+            state.records.append(done)
+            if place is not None:
+                self._keep(state, done, place)
+            if self.on_round is not None:
+                self.on_round(done)
+        reports = self._finish(state)
+        return RunRecord(
+            state.server, tuple(state.records), first, state.ema, reports, tuple(state.missing)
+        )
+
+    def _order(self, verb: Verb, round_: int) -> Order:
+        return Order(self.settings.run, round_, verb=verb, study=self.settings.study)
+
+    def _new_state(self, initial: SharedState) -> _State:
+        return _State(0, self.algorithm.init(initial), _screen(self.settings))
+
+    def _ask(self, kind: type[Kind], order: Order, gone: list[Missing]) -> Mapping[str, Kind]:
+        """Give all platforms one order and return their answers; note who is missing."""
+        settings = self.settings
+        orders = ask_alike(self.engine.platforms, order)
+        quorum = settings.participation.quorum
+        answers = ask_for(kind, self.engine, orders, settings.timeout, quorum)
+        gone += answers.missing
+        return answers.replies
+
+    def _common_round(self, own: list[int], stored: Mapping[str, tuple[int, ...]]) -> int:
+        """Return the newest round that the server and enough platforms can go on from."""
+        quorum = self.settings.participation.quorum
+        needed = len(stored) if quorum is None else quorum
+        for round_ in sorted(own, reverse=True):
+            num_ready = sum(round_ in rounds for rounds in stored.values())
+            if round_ <= self.settings.rounds and num_ready >= needed:
+                return round_
+        return 0
+
+    def _restore(self, state: _State, place: _Place) -> None:
+        """Take the server's stored state of the round that the run goes on from."""
+        has_ema = self.settings.ema_decay is not None
+        state.server, state.ema, facts = restore_server(
+            place.server, state.round, state.server, has_ema=has_ema
+        )
+        state.screen.norms = [float(norm) for norm in facts["norms"]]
+        marks = facts.get("marks", {})
+        state.screen.marks = {name: LedgerMark(**mark) for name, mark in marks.items()}
+
+    def _round(self, state: _State) -> RoundRecord:
+        """Take one round: `state` is at the next one afterwards."""
+        settings, number = self.settings, state.round + 1
+        chosen = choose(settings.participation, list(settings.public_sizes), self.seed, number)
+        order = replace(
+            self._order("round", number),
+            shared=state.server.shared,
+            extra=state.server.extra,
+            batches=self._batches(chosen),
+        )
+        taken = take_round(self.engine, order, state.screen, self._rules(order))
+        state.server = self.algorithm.advance(state.server, taken.combined)
+        if settings.ema_decay is not None:
+            before, decay = state.round, settings.ema_decay
+            state.ema = SharedState(averaged(state.ema, state.server.shared, before, decay))
+        state.round = number
+        gone = list(taken.missing)
+        scores: Mapping[str, Scores | NoisedScores] = {}
+        if self._is_time(number, settings.evaluate_every):
+            extra = state.server.extra
+            scored = replace(order, verb="evaluate", shared=state.shared, extra=extra)
+            scores = _told(self._ask(ScoreReport, scored, gone))
+        return _record(settings, state.screen, order, scores, gone)
+
+    def _batches(self, chosen: Sequence[str]) -> dict[str, int]:
+        sizes = {name: self.settings.public_sizes[name] for name in chosen}
+        return dict(planned_batches(sizes, self.settings.batch_size, self.algorithm.batching))
+
+    def _rules(self, order: Order) -> RoundRules:
+        settings, sizes = self.settings, self.settings.public_sizes
+        is_sized = self.algorithm.weighting == "size"
+        weights = {name: float(size) if is_sized else 1.0 for name, size in sizes.items()}
+        rule, noise = settings.rule, settings.noise
+        if noise is not None:
+            rule = noise.rule(order.round, order.shared)
+            weights = noise.divisors(order.batches, sizes)
+        return RoundRules(
+            weights,
+            self._batches,
+            rule,
+            settings.participation.quorum,
+            settings.timeout,
+            settings.summation,
+        )
+
+    def _is_time(self, round_: int, every: int) -> bool:
+        return bool(every) and (round_ % every == 0 or round_ == self.settings.rounds)
+
+    def _keep(self, state: _State, done: RoundRecord, place: _Place) -> None:
+        """Write a round's record and, where it is time, the server's state after it."""
+        place.record.append(done)
+        if not self._is_time(state.round, self.settings.checkpoint_every):
+            return
+        place.record.sync()
+        marks = {name: asdict(mark) for name, mark in state.screen.marks.items()}
+        # Norms of sums that came without noise are not to outlive their round.
+        norms = [] if self.settings.noise else state.screen.norms
+        facts = {"run": self.settings.run, "norms": norms, "marks": marks}
+        store_server(place.server, state.round, state.server, state.ema, facts)
+
+    def _finish(self, state: _State) -> Mapping[str, ScoreReport]:
+        order = replace(self._order("finish", state.round), shared=state.shared)
+        return self._ask(ScoreReport, order, state.missing)
 
 
 def _check(settings: RunSettings, engine: Engine, folder: Path | None) -> None:
@@ -205,6 +363,12 @@ def _check(settings: RunSettings, engine: Engine, folder: Path | None) -> None:
             "more rounds and a batch_size of at least 1"
         )
     require_decay(settings.ema_decay)
+    is_hidden = settings.summation.at_server is not None
+    if is_hidden and settings.rule is not WeightedMean:
+        raise FednerError(
+            f"summation {settings.summation.name!r} with another rule than the mean",
+            "Updates that nobody sees cannot be sorted or bounded: take the rule 'mean'.",
+        )
     if settings.checkpoint_every and folder is None:
         raise FednerError("checkpoints need a folder", "Name one, or set checkpoint_every to 0.")
 
@@ -219,14 +383,12 @@ def _check_noise(algorithm: Algorithm, settings: RunSettings, folder: Path | Non
             f"noise at the server with checkpoint_every {settings.checkpoint_every}; expected 1",
             "A round that is not stored would be noised twice after a crash.",
         )
-    expected = ("gradients", "differences") if noise.is_whole else ("gradients",)
-    if algorithm.sends not in expected:
-        raise FednerError(
-            f"noise at the server with algorithm {algorithm.name!r}, whose updates are "
-            f"{algorithm.sends}; expected {' or '.join(expected)}",
-            "Take fedner with one local step (FedAvg of one plain SGD step is fedner with an SGD "
-            "server), unit 'platform', or noise at the platforms.",
-        )
+    sizes, batch = settings.public_sizes.values(), settings.batch_size
+    steps = max(algorithm.steps(batch, size / noise.num_slices) for size in sizes)
+    asked = Asked(
+        algorithm.name, algorithm.sends, algorithm.has_extra, algorithm.loss_reading, steps
+    )
+    require_fitting(noise.mechanism, asked, "noise at the server")
 
 
 def _screen(settings: RunSettings) -> Screen:
@@ -235,142 +397,40 @@ def _screen(settings: RunSettings) -> Screen:
     return Screen(rule, settings.on_refusal, takes_float64=settings.noise is not None)
 
 
-def _begin(
-    algorithm: Algorithm,
-    engine: Engine,
-    initial: SharedState,
-    settings: RunSettings,
-    place: _Place,
-    resume: bool,
-) -> _State:
-    """Return where the run begins: at round 0, or at the newest round that everybody has."""
-    state = _State(0, algorithm.init(initial), _screen(settings), [])
-    if not resume:
-        if place.record.path.exists():
-            raise FednerError(
-                f"{place.folder} already holds a run", "Resume it, or name another folder."
-            )
-        return state
-    common = set(stored_rounds(place.server)) & set(engine.saved())
-    state.round = max((each for each in common if each <= settings.rounds), default=0)
-    engine.load(state.round)
-    if state.round:
-        has_ema = settings.ema_decay is not None
-        state.server, state.ema, facts = restore_server(
-            place.server, state.round, state.server, has_ema=has_ema
-        )
-        state.screen.norms = [float(norm) for norm in facts["norms"]]
-        marks = facts.get("marks", {})
-        state.screen.marks = {name: LedgerMark(**mark) for name, mark in marks.items()}
-    drop_after(place.server, state.round)
-    state.records = place.record.keep_until(state.round)
-    return state
-
-
-def _round(
-    algorithm: Algorithm, engine: Engine, settings: RunSettings, seed: int, state: _State
-) -> RoundRecord:
-    """Take one round: `state` is at the next one afterwards."""
-    number = state.round + 1
-    chosen = choose(settings.participation, list(settings.public_sizes), seed, number)
-    sizes = {name: settings.public_sizes[name] for name in chosen}
-    batches = planned_batches(sizes, settings.batch_size, algorithm.batching)
-    broadcast = Broadcast(settings.run, number, state.server.shared, state.server.extra, batches)
-    replies = in_canonical_order(engine.round(broadcast, chosen), chosen)
-    combined = _combine(algorithm, settings, state.screen, broadcast, replies)
-    state.server = algorithm.advance(state.server, combined)
-    if settings.ema_decay is not None:
-        before, decay = state.round, settings.ema_decay
-        state.ema = SharedState(averaged(state.ema, state.server.shared, before, decay))
-    state.round = number
-    scores: Mapping[str, Mapping[str, Any]] = {}
-    if _is_time(number, settings, settings.evaluate_every):
-        shared = state.ema or state.server.shared
-        after = replace(broadcast, shared=shared, extra=state.server.extra)
-        scores = {name: each.as_dict() for name, each in engine.evaluate(after).items()}
-    return _record(settings, state.screen, broadcast, scores)
-
-
-def _combine(
-    algorithm: Algorithm,
-    settings: RunSettings,
-    screen: Screen,
-    broadcast: Broadcast,
-    replies: Iterable[Reply],
-) -> Combined:
-    """Combine the accepted updates of a round, or raise where too few came."""
-    sizes = settings.public_sizes
-    weights = {
-        name: float(size) if algorithm.weighting == "size" else 1.0 for name, size in sizes.items()
-    }
-    rule, noise = settings.rule, settings.noise
-    if noise is not None:
-        rule = noise.rule(broadcast.round, broadcast.shared)
-        weights = noise.divisors(broadcast.batches, sizes)
-    joint = sum(broadcast.batches.values())
-    quorum = settings.participation.quorum
-    try:
-        combined = combine(screen.accepted_updates(replies, broadcast), weights, rule, joint)
-    except FednerError:
-        if screen.accepted or not (screen.failures or screen.refusals):
-            raise
-        raise _too_few(screen, broadcast, quorum) from None
-    has_silent = quorum is None and bool(screen.failures)
-    if has_silent or len(screen.accepted) < (quorum or 1):
-        raise _too_few(screen, broadcast, quorum)
-    return combined
-
-
-def _too_few(screen: Screen, broadcast: Broadcast, quorum: int | None) -> FednerError:
-    reasons = [f"{each.platform}: {each.message}" for each in screen.failures]
-    reasons += [f"{each.platform}: refused, {each.message}" for each in screen.refusals]
-    wanted = "all" if quorum is None else f"at least {quorum}"
-    return FednerError(
-        f"round {broadcast.round}: {len(screen.accepted)} of {len(broadcast.batches)} platforms "
-        f"answered soundly; expected {wanted} ({'; '.join(reasons)})",
-        "Fix those platforms and resume the run, or give a quorum.",
-    )
-
-
-def _is_time(round_: int, settings: RunSettings, every: int) -> bool:
-    return bool(every) and (round_ % every == 0 or round_ == settings.rounds)
+def _told(reports: Mapping[str, ScoreReport]) -> dict[str, Scores | NoisedScores]:
+    """Return the scores that reports of a round hold; those that tell nothing are left out."""
+    found: dict[str, Scores | NoisedScores] = {}
+    for name, report in reports.items():
+        if report.noised is not None:
+            found[name] = report.noised
+        elif "federated" in report.scores:
+            found[name] = report.scores["federated"]
+    return found
 
 
 def _record(
     settings: RunSettings,
     screen: Screen,
-    broadcast: Broadcast,
-    scores: Mapping[str, Mapping[str, Any]],
+    order: Order,
+    scores: Mapping[str, Scores | NoisedScores],
+    gone: Sequence[Missing],
 ) -> RoundRecord:
     accepted = screen.accepted
     losses = {name: each.loss for name, each in accepted.items() if each.loss is not None}
     weight = sum(settings.public_sizes[name] for name in losses)
     total = sum(settings.public_sizes[name] * loss for name, loss in losses.items())
+    norms = {name: each.norm for name, each in accepted.items() if each.norm is not None}
     return RoundRecord(
-        round=broadcast.round,
+        round=order.round,
         seconds=0.0,
         loss=total / weight if losses else None,
         losses=losses,
         # What the server noises came without noise: not even its norms are for the record.
-        norms={} if settings.noise else {name: each.norm for name, each in accepted.items()},
+        norms={} if settings.noise else norms,
         bytes_up={name: each.num_bytes for name, each in accepted.items()},
-        bytes_down=dict.fromkeys(broadcast.batches, payload_bytes(broadcast)),
-        refusals=tuple(each._asdict() for each in screen.refusals),
-        failures=tuple(
-            {"platform": each.platform, "code": each.code, "message": each.message}
-            for each in screen.failures
-        ),
+        bytes_down=dict.fromkeys(order.batches, payload_bytes(order)),
+        refusals=tuple(screen.refusals),
+        failures=tuple(gone),
         scores=scores,
         events=dict(screen.events),
     )
-
-
-def _store(engine: Engine, settings: RunSettings, state: _State, place: _Place) -> None:
-    """Store a round: record, then every platform's private part, then the server's."""
-    place.record.sync()
-    engine.save(state.round)
-    marks = {name: asdict(mark) for name, mark in state.screen.marks.items()}
-    # Norms of sums that came without noise are not to outlive their round.
-    norms = [] if settings.noise else state.screen.norms
-    facts = {"run": settings.run, "norms": norms, "marks": marks}
-    store_server(place.server, state.round, state.server, state.ema, facts)

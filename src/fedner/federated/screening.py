@@ -8,20 +8,21 @@ together, by their own median. Whatever a platform sends, the server goes on.
 """
 
 import math
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from itertools import chain, islice
 from statistics import median
-from typing import Any, Literal, NamedTuple
+from typing import Literal, NamedTuple
 
 import torch
 
 from fedner.errors import FednerError
-from fedner.federated.aggregate import Reply, shared_norm
+from fedner.federated.aggregate import shared_norm
 from fedner.federated.messages import (
     FAILURES,
-    Broadcast,
     Failure,
+    Order,
+    Reply,
     Update,
     fact_problem,
     failure,
@@ -30,7 +31,7 @@ from fedner.federated.messages import (
     payload_bytes,
     release_of,
 )
-from fedner.privacy.events import to_json
+from fedner.privacy.events import GaussianRelease
 from fedner.privacy.ledger_marks import LedgerMark, check_mark
 from fedner.tensors import SharedState
 
@@ -77,12 +78,12 @@ class Accepted(NamedTuple):
 
     Attributes:
         loss: The training loss, where it was sent.
-        norm: The norm of its tensors.
+        norm: The norm of its tensors; None where nobody could see it.
         num_bytes: The bytes of tensors that it carried.
     """
 
     loss: float | None
-    norm: float
+    norm: float | None
     num_bytes: int
 
 
@@ -108,17 +109,21 @@ class Screen:
     refusals: list[Refusal] = field(default_factory=list)
     failures: list[Failure] = field(default_factory=list)
     accepted: dict[str, Accepted] = field(default_factory=dict)
-    events: dict[str, Mapping[str, Any]] = field(default_factory=dict)
+    events: dict[str, GaussianRelease] = field(default_factory=dict)
     marks: dict[str, LedgerMark] = field(default_factory=dict)
     takes_float64: bool = False
 
-    def accepted_updates(self, replies: Iterable[Reply], broadcast: Broadcast) -> Iterator[Update]:
+    def begin(self) -> None:
+        """Begin a round: what is noted of the last one goes."""
+        self.refusals, self.failures, self.accepted, self.events = [], [], {}, {}
+
+    def accepted_updates(self, replies: Iterable[Reply], broadcast: Order) -> Iterator[Update]:
         """Yield the updates that are accepted among replies, which come in canonical order.
 
         Raises:
             FednerError: On the first refusal, where the rule is to stop.
         """
-        self.refusals, self.failures, self.accepted, self.events = [], [], {}, {}
+        self.begin()
         formed = self._formed(replies, broadcast)
         past = self.norms
         if len(past) < _ENOUGH:
@@ -132,17 +137,18 @@ class Screen:
                 continue
             self.accepted[update.platform] = Accepted(update.loss, norm, payload_bytes(update))
             yield update
-        taken = [each.norm for each in self.accepted.values()]
+        taken = [each.norm for each in self.accepted.values() if each.norm is not None]
         self.norms = [*self.norms, *taken][-_REMEMBERED:]
 
-    def _formed(
-        self, replies: Iterable[Reply], broadcast: Broadcast
-    ) -> Iterator[tuple[Update, float]]:
+    def _formed(self, replies: Iterable[Reply], broadcast: Order) -> Iterator[tuple[Update, float]]:
         """Yield the updates of right form, all finite, with their norms."""
         seen: set[str] = set()
         for reply in replies:
             if isinstance(reply, Failure):
-                self.failures.append(_in_our_words(reply, broadcast))
+                self._note_failure(_in_our_words(reply, broadcast))
+                continue
+            if not isinstance(reply, Update):
+                self._refuse(_shown(reply), "form", "it is not an update")
                 continue
             name = _shown(reply)
             try:
@@ -161,13 +167,20 @@ class Screen:
                 continue
             yield reply, norm
 
+    def _note_failure(self, failed: Failure) -> None:
+        """Note a failure; an update that its own engine would not carry is a refused one."""
+        if failed.code == "not-finite":
+            self._refuse(failed.platform, "not-finite", "it has numbers that are not finite")
+        else:
+            self.failures.append(failed)
+
     def _unlike_its_ledger(self, update: Update) -> tuple[Code, str] | None:
         """Note what a release cost; return what is wrong with the ledger behind it, or None."""
         try:
             release = release_of(update)
             if release is None:
                 return None
-            self.events[update.platform] = to_json(release)
+            self.events[update.platform] = release
             mark = mark_of(update)
             if mark is not None:
                 check_mark(update.platform, self.marks.get(update.platform), mark)
@@ -205,7 +218,7 @@ def _shown(reply: object) -> str:
     return ascii(name)[:_SHOWN] if isinstance(name, str) else "(no name)"
 
 
-def _in_our_words(failed: Failure, broadcast: Broadcast) -> Failure:
+def _in_our_words(failed: Failure, broadcast: Order) -> Failure:
     """Return a failure of a platform of the round, with the fixed words of its code."""
     name = _shown(failed)
     code: object = failed.code
@@ -215,7 +228,7 @@ def _in_our_words(failed: Failure, broadcast: Broadcast) -> Failure:
 
 
 def malformed(
-    update: Update, broadcast: Broadcast, takes_float64: bool = False
+    update: Update, broadcast: Order, takes_float64: bool = False
 ) -> tuple[Code, str] | None:
     """Return what is wrong with the form of an update, or None."""
     problem = fact_problem(update)

@@ -1,12 +1,7 @@
 """Noise at the server: added once, to the sum of what the platforms clipped.
 
-The trusted server of the 2021 paper (Jana and Biemann). Platforms send clipped sums without noise;
-the server adds N(0, (multiplier * clip)^2) to their sum and divides by the joint expected size. A
-unit lies on one platform, so it moves the sum by at most the clip.
-
-Who must be trusted: the server, with every platform's clipped sums, and the channel to it. Whoever
-sees only the broadcasts sees noised values. A platform that does not clip harms its own units only.
-Who takes part in a round is public; of unit "platform" what a platform sent is protected.
+What is received, divided by and noised is the mechanism's (`unit_central`, `platform_central`).
+Here the sum is folded, one update at a time.
 
 A sum is noised once. Noised anew after a crash, with the first result already broadcast, it would
 be two releases, and the platforms' ledgers know of one. So in deployment every round is stored
@@ -18,18 +13,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import partial
 
+from fedner.errors import FednerError
 from fedner.federated.aggregate import Rule, WeightedMean
-from fedner.federated.dp_steps import without_rows
 from fedner.privacy.entropy import Source, SystemEntropy
-from fedner.privacy.noise import (
-    Clipped,
-    clip,
-    divide,
-    gaussian,
-    received_sum,
-    rounded_like,
-    sum_of_disjoint,
-)
+from fedner.privacy.mechanisms import Mechanism, NoiseTerms, PlatformPrivacy, SumRelease
+from fedner.privacy.noise import Clipped, sum_of_disjoint
 from fedner.tensors import SharedState, map_shared
 
 
@@ -38,20 +26,38 @@ class ServerNoise:
     """How the server noises the sum of a round.
 
     Attributes:
+        mechanism: What it does with updates and their sum.
         max_grad_norm: What the platforms clipped at.
         noise_multiplier: Standard deviation of the noise over that bound.
-        is_whole: Whether the unit is the platform: then the server clips every update itself.
         num_slices: Slices of an incremental schedule.
         source: Where the noise comes from.
         padding_rows: Rows of tables that are never trained.
     """
 
+    mechanism: Mechanism
     max_grad_norm: float
     noise_multiplier: float
-    is_whole: bool = False
     num_slices: int = 1
     source: Source = field(default_factory=SystemEntropy)
     padding_rows: Mapping[str, int] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        _ = self.release  # raises where there is none
+
+    @property
+    def release(self) -> SumRelease:
+        """What the mechanism does at the server."""
+        if self.mechanism.on_sum is None:
+            raise FednerError(
+                f"mechanism {self.mechanism.name!r} adds no noise at the server",
+                "Its noise is the platforms' own: run without the server's.",
+            )
+        return self.mechanism.on_sum
+
+    @property
+    def terms(self) -> NoiseTerms:
+        """What a release of noise needs of this."""
+        return NoiseTerms(self.max_grad_norm, self.noise_multiplier, self.padding_rows)
 
     def rule(self, round_: int, weights: SharedState) -> Rule:
         """Return the rule that aggregates the clipped sums of a round, for steps of `weights`."""
@@ -66,12 +72,21 @@ class ServerNoise:
             batches: The expected units of each chosen platform.
             public_sizes: The declared units of all.
         """
-        if self.is_whole:
-            return dict.fromkeys(public_sizes, 1.0)
-        return {
-            name: min(float(batches.get(name, 1)), size / self.num_slices)
-            for name, size in public_sizes.items()
-        }
+        return self.release.divisors(batches, public_sizes, self.num_slices)
+
+
+def server_noise(privacy: PlatformPrivacy) -> ServerNoise | None:
+    """Return the server's part of how a platform is protected; None where it has none."""
+    if not privacy.mechanism.noises_sum:
+        return None
+    return ServerNoise(
+        privacy.mechanism,
+        privacy.max_grad_norm,
+        privacy.noise_multiplier,
+        privacy.num_slices,
+        privacy.source,
+        privacy.padding_rows,
+    )
 
 
 @dataclass(slots=True)
@@ -94,8 +109,7 @@ class NoisedSum:
     def add(self, state: SharedState, weight: float) -> None:
         """Add one platform's clipped sum, whose expected size is `weight`."""
         own = map_shared(lambda tensor: tensor.double(), state)
-        bound = self.noise.max_grad_norm
-        part = clip(own, bound) if self.noise.is_whole else received_sum(own, bound)
+        part = self.noise.release.received(own, self.noise.max_grad_norm)
         if self._total is None:
             self._total = part
         else:
@@ -107,6 +121,6 @@ class NoisedSum:
         if self._total is None:
             return WeightedMean().result()  # raises: there is nothing to aggregate
         source = self.noise.source.at("server", "round", self.round)
-        noised = divide(gaussian(self._total, self.noise.noise_multiplier, source), self._expected)
-        value = rounded_like(noised, self.weights)
-        return SharedState(without_rows(value, self.noise.padding_rows))
+        noise = self.noise
+        value = noise.release.noised(noise.terms, self._total, self._expected, self.weights, source)
+        return SharedState(dict(value))

@@ -29,7 +29,8 @@ def read_json(data: bytes | str, most_bytes: int = MOST_BYTES, *, allows_nan: bo
         text = data.decode() if isinstance(data, bytes) else data
         constant = float if allows_nan else _no_number
         value = json.loads(text, object_pairs_hook=_once, parse_constant=constant)
-        _require_text(value)
+        if "\\u" in text:  # a lone surrogate can only come of an escape
+            _require_text(value)
     except (ValueError, RecursionError) as error:
         raise FednerError("not JSON of one meaning") from error
     return value

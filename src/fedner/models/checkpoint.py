@@ -267,6 +267,15 @@ def _read_card(folder: Path) -> dict[str, Any]:
     return read_sealed(path, KIND, VERSION, _UNHARMED)
 
 
+def tagger_space(folder: Path) -> TagSpace:
+    """Return the tags of a saved tagger; nothing else of it is opened.
+
+    Raises:
+        FednerError: There is none, or it is damaged.
+    """
+    return _space_of(_read_card(folder))
+
+
 def _recipe_of(card: Mapping[str, Any]) -> Recipe:
     given = dict(card["recipe"])
     given["widths"] = tuple(given["widths"])

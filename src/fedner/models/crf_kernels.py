@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from fedner.models import crf_numpy, crf_scan
-from fedner.models.crf_chain import Chain, Posterior
+from fedner.models.crf_chain import Chain, Posterior, log_space_posterior
 
 MOST_TRITON_TAGS = 64  # beyond, K x K numbers no longer fit the registers of a Triton program
 
@@ -21,6 +21,10 @@ def posterior(chain: Chain) -> Posterior:
         from fedner.models import crf_triton
 
         return crf_triton.posterior(chain)
+    if chain.emissions_BLK.is_cuda and torch.cuda.is_current_stream_capturing():
+        # The scan asks the host whether its numbers are exact, which a recording cannot; in a
+        # recording the many small kernels of the loop are cheap.
+        return log_space_posterior(chain)
     return crf_scan.posterior(chain)
 
 

@@ -171,7 +171,7 @@ def gaussian(clipped: Clipped, multiplier: float, source: Source) -> Noised:
     deviation = multiplier * clipped.bound
     noised = _noised_one_by_one if source.is_simulation else _noised_together
     value = noised(clipped.value, deviation, source)
-    _require_finite(value)
+    require_finite(value)
     return Noised(value, deviation, source.is_simulation)
 
 
@@ -210,7 +210,7 @@ def _require_real(value: State) -> None:
         )
 
 
-def _require_finite(value: State) -> None:
+def require_finite(value: State) -> None:
     """Raise if what was noised was not finite: noise never is, and it makes nothing finite."""
     # One look for all tensors lets a device run on; what is not a number is both least and largest.
     ends = [end for each in value.values() if each.numel() for end in torch.aminmax(each)]

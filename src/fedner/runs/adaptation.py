@@ -12,21 +12,16 @@ from fedner.models.checkpoint import EmbeddingPaths, save_tagger
 from fedner.models.features import TagSpace, select
 from fedner.models.tagger import Tagger
 from fedner.runs.annotated_types import IN_OPTIONS, left_out_words
-from fedner.runs.assembly import (
-    Federation,
-    assemble,
-    encoded,
-    evaluation_part,
-    local_optimizer,
-    new_tagger,
-    shares_tags,
-)
+from fedner.runs.blueprint import local_optimizer, shares_tags
 from fedner.runs.folder import FACTS, MODEL_CARD, PRIVACY, RunFolder
 from fedner.runs.outcome import Outcome, outcome_of
+from fedner.runs.public_files import path_of
 from fedner.runs.report.adapted_card import Joined, adapted_card
+from fedner.runs.simulation import open_sites
+from fedner.runs.site import Site
 from fedner.runs.verdict import zero_sentence
 from fedner.scoring import bootstrap_interval
-from fedner.settings import HASHED, NO_CONTEXT, PlatformEntry
+from fedner.settings import PlatformEntry
 from fedner.training import TrainingSettings, TrainingState, hold_out, load, train, trainable
 
 SHARED = "shared/"
@@ -88,33 +83,33 @@ def adapt(
         )
     if out.exists() and (not out.is_dir() or any(out.iterdir())):
         raise FednerError(f"{out} is already there", "Name another folder with --out.")
-    federation = _joined(run, platform)
-    name, settings = platform.name, federation.settings
-    tagger = new_tagger(federation, name)
+    site = _newcomer(run, platform, out)
+    study, data = site.study, site.data
+    tagger = site.tagger()
     load(tagger, shared_weights(run))
     if not tune_shared:
-        _freeze(tagger, federation)
-    data, space = federation.data[name], federation.spaces[name]
-    corpus = encoded(federation, name)
+        _freeze(tagger, site)
+    corpus = site.encoded()
     rest, held = hold_out(
         select(corpus, data.train),
         data.train_sentences,
-        space,
+        site.space,
         by=platform.split.by,
-        seed=settings.seed,
+        seed=study.seed,
     )
     plan = TrainingSettings(
         epochs=epochs,
-        batch_size=min(settings.training.batch_size, max(1, len(rest) // 4)),
-        optimizer=local_optimizer(settings),
-        max_grad_norm=settings.local_optimizer.max_grad_norm or None,
+        batch_size=min(study.training.batch_size, max(1, len(rest) // 4)),
+        optimizer=local_optimizer(study),
+        max_grad_norm=study.local_optimizer.max_grad_norm or None,
         patience=patience,
     )
-    state = train(tagger, rest, plan, settings.seed, held_out=held, after_epoch=after_epoch)
-    part = evaluation_part(federation, name, corpus)
+    state = train(tagger, rest, plan, study.seed, held_out=held, after_epoch=after_epoch)
+    part = site.evaluation_part(corpus)
     outcome = outcome_of(data, part.predictions(tagger), platform.split.by)
-    _keep(run, federation, name, out, tagger, outcome, tune_shared=tune_shared)
-    named = {*federation.partition.shared, *federation.partition.private}
+    _keep(run, site, out, tagger, outcome, tune_shared=tune_shared)
+    partition = site.blueprint.partition
+    named = {*partition.shared, *partition.private}
     weights = [weight for key, weight in tagger.named_parameters() if key in named]
     sizes = [(weight.requires_grad, weight.numel()) for weight in weights]
     adapted = Adapted(
@@ -123,21 +118,23 @@ def adapt(
         sum(size for is_trained, size in sizes if is_trained),
         sum(size for is_trained, size in sizes if not is_trained),
         left_out_words(row._asdict() for row in data.types.rows(data.labels)),
-        zero_sentence({"platforms": {name: {"methods": {"adapted": outcome.scores.as_dict()}}}}),
+        zero_sentence(
+            {"platforms": {site.name: {"methods": {"adapted": outcome.scores.as_dict()}}}}
+        ),
         data.warnings,
     )
-    write_text(out / MODEL_CARD, adapted_card(_described(run, federation, name, adapted)))
+    write_text(out / MODEL_CARD, adapted_card(_described(run, platform, site, adapted)))
     return adapted
 
 
-def _described(run: RunFolder, federation: Federation, name: str, adapted: Adapted) -> Joined:
-    """Return what the model card of the new tagger tells."""
-    outcome, seed = adapted.outcome, federation.settings.seed
+def _described(run: RunFolder, platform: PlatformEntry, site: Site, adapted: Adapted) -> Joined:
+    """Return what the model card of the new tagger shows."""
+    outcome, seed, settings = adapted.outcome, site.study.seed, run.settings()
     labels = outcome.scores.as_dict()["strict"]["labels"]
     return Joined(
-        settings=federation.settings.model_dump(mode="json"),
-        run=run.settings().title,
-        labels=federation.data[name].labels,
+        settings=settings.model_copy(update={"platforms": (platform,)}).model_dump(mode="json"),
+        run=settings.title,
+        labels=site.data.labels,
         intervals={
             "strict": asdict(bootstrap_interval(outcome.strict, seed=seed)),
             "relaxed": asdict(bootstrap_interval(outcome.relaxed, seed=seed)),
@@ -152,27 +149,25 @@ def _described(run: RunFolder, federation: Federation, name: str, adapted: Adapt
     )
 
 
-def _joined(run: RunFolder, platform: PlatformEntry) -> Federation:
-    """Return the run's federation as the new platform sees it: its own data and nobody else's."""
+def _newcomer(run: RunFolder, platform: PlatformEntry, out: Path) -> Site:
+    """Return the run's study as the new platform sees it: its own data and nobody else's."""
     settings = run.settings()
-    single = settings.model_copy(update={"platforms": (platform,)})
     # Nothing of the new platform is transmitted, so it needs no ledger whose key would split its
     # data.
-    apart = settings.privacy.model_copy(update={"enabled": False})
-    federation = assemble(single.model_copy(update={"privacy": apart}), wording=IN_OPTIONS)
-    federation = replace(federation, settings=single)
-    if not shares_tags(settings):
-        return federation
+    apart = settings.privacy.model_copy(update={"mechanism": "none"})
+    single = settings.model_copy(update={"platforms": (platform,), "privacy": apart})
+    site = open_sites(single, out, wording=IN_OPTIONS, knows_types=True)[0]
+    if not shares_tags(site.study):
+        return site
     held = run.read(FACTS)["platforms"].values()
     union = sorted({label for each in held for label in each["labels"]})
-    strange = sorted(set(federation.data[platform.name].labels) - set(union))
+    strange = sorted(set(site.data.labels) - set(union))
     if strange:
         raise FednerError(
             f"labels {strange} are not among {union}, whose tags this run shares",
             "Leave them out with --labels, or join a run that keeps its tags private.",
         )
-    space = TagSpace.of(union, settings.model.tag_scheme)
-    return replace(federation, spaces={platform.name: space})
+    return replace(site, space=TagSpace.of(union, settings.model.tag_scheme))
 
 
 def shared_weights(run: RunFolder) -> dict[str, Any]:
@@ -194,9 +189,9 @@ def shared_weights(run: RunFolder) -> dict[str, Any]:
     }
 
 
-def _freeze(tagger: Tagger, federation: Federation) -> None:
-    shared = set(federation.partition.shared)
-    if not federation.partition.private:
+def _freeze(tagger: Tagger, site: Site) -> None:
+    shared = set(site.blueprint.partition.shared)
+    if not site.blueprint.partition.private:
         raise FednerError(
             "this run shares everything: a new platform has no private part to train",
             "Add --tune-shared to train a copy of the shared weights.",
@@ -206,30 +201,20 @@ def _freeze(tagger: Tagger, federation: Federation) -> None:
 
 
 def _keep(
-    run: RunFolder,
-    federation: Federation,
-    name: str,
-    out: Path,
-    tagger: Tagger,
-    outcome: Outcome,
-    *,
-    tune_shared: bool,
+    run: RunFolder, site: Site, out: Path, tagger: Tagger, outcome: Outcome, *, tune_shared: bool
 ) -> None:
-    held = federation.settings.embeddings
+    own = site.own.embeddings
     save_tagger(
         owner_folder(out),  # what was trained on a platform's texts may tell of them
         tagger,
-        federation.recipe,
-        federation.spaces[name],
-        context=federation.context,
-        paths=EmbeddingPaths(
-            None if held.words == HASHED else Path(held.words),
-            None if held.context == NO_CONTEXT else Path(held.context),
-        ),
+        site.blueprint.recipe,
+        site.space,
+        context=site.blueprint.files.context,
+        paths=EmbeddingPaths(path_of(own.words), path_of(own.context)),
         facts={
             "adapted_from": str(run.path),
-            "platform": name,
-            "labels": list(federation.data[name].labels),
+            "platform": site.name,
+            "labels": list(site.data.labels),
             "tuned_shared": tune_shared,
             "strict_f1": outcome.scores.strict_micro.f1,
         },

@@ -2,7 +2,6 @@
 
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import replace
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -12,8 +11,8 @@ from fedner.errors import FednerError
 from fedner.federated.algorithms import (
     ALGORITHMS,
     Algorithm,
-    FednerSettings,
     algorithm_named,
+    lasting,
 )
 from fedner.models.partition import PRESETS, shares_tags
 from fedner.models.zoo import RECIPES, Recipe, recipe_named
@@ -110,7 +109,7 @@ def public_problems(settings: Settings) -> list[SettingProblem]:
     ]
 
 
-def algorithm_of(settings: Settings, rounds: int | None = None) -> Algorithm:
+def algorithm_of(settings: Settings | Study, rounds: int | None = None) -> Algorithm:
     """Return the algorithm with its parameters.
 
     Args:
@@ -123,28 +122,23 @@ def algorithm_of(settings: Settings, rounds: int | None = None) -> Algorithm:
     made, problems = _algorithm(settings)
     if made is None:
         raise SettingsError("algorithm", problems)
-    parameters = parameters_of(settings)
-    if rounds is None or not isinstance(parameters, FednerSettings):
-        return made
-    server = parameters.server_optimizer
-    if server.schedule == "constant" or server.decay_steps is not None:
-        return made
-    ending = replace(parameters, server_optimizer=replace(server, decay_steps=rounds))
-    return algorithm_named(settings.algorithm.name, ending)
+    return made if rounds is None else lasting(made, rounds)
 
 
-def parameters_of(settings: Settings) -> object:
-    """Return the parameters of the algorithm, checked before: its own settings record."""
-    chosen = settings.algorithm
-    parameters, problems = record_from(
-        ALGORITHMS[chosen.name].settings, chosen.parameters, "algorithm."
-    )
+def require_fitting(settings: Settings, algorithm: Algorithm) -> None:
+    """Raise unless an algorithm of one's own fits settings that were checked with another.
+
+    Raises:
+        SettingsError: All problems at once.
+    """
+    problems = [*_batch_problems(settings, algorithm)]
+    if settings.privacy.enabled:
+        problems += privacy_problems(settings, algorithm)
     if problems:
-        raise SettingsError("algorithm", problems)
-    return parameters
+        raise SettingsError(f"algorithm {algorithm.name!r}", problems)
 
 
-def _algorithm(settings: Settings) -> tuple[Algorithm | None, list[SettingProblem]]:
+def _algorithm(settings: Settings | Study) -> tuple[Algorithm | None, list[SettingProblem]]:
     chosen = settings.algorithm
     if chosen.name not in ALGORITHMS:
         known = list(ALGORITHMS)
@@ -263,6 +257,8 @@ def _finish_problems(settings: Settings) -> Iterator[SettingProblem]:
 def _algorithm_problems(settings: Settings) -> Iterator[SettingProblem]:
     algorithm, problems = _algorithm(settings)
     yield from problems
+    if algorithm is not None:
+        yield from _batch_problems(settings, algorithm)
     number, asked = len(settings.platforms), settings.participation
     drawn = number if asked.sample is None else asked.sample
     if drawn > number:
@@ -271,12 +267,17 @@ def _algorithm_problems(settings: Settings) -> Iterator[SettingProblem]:
     if asked.quorum is not None and asked.quorum > drawn:
         expected = f"at most the {drawn} platforms that are asked"
         yield SettingProblem("participation.quorum", str(asked.quorum), expected)
-    is_joint = algorithm is not None and algorithm.batching == "joint"
-    if is_joint and settings.training.batch_size < min(drawn, number):
+
+
+def _batch_problems(settings: Settings, algorithm: Algorithm) -> Iterator[SettingProblem]:
+    """Yield a joint batch that leaves a platform without a sentence."""
+    number, sample = len(settings.platforms), settings.participation.sample
+    asked = number if sample is None else min(sample, number)
+    if algorithm.batching == "joint" and settings.training.batch_size < asked:
         yield SettingProblem(
             "training.batch_size",
             str(settings.training.batch_size),
-            f"at least 1 sentence for each of {min(drawn, number)} platforms",
+            f"at least 1 sentence for each of {asked} platforms",
             "Take a larger batch, or draw fewer platforms with participation.sample.",
         )
 
@@ -284,9 +285,7 @@ def _algorithm_problems(settings: Settings) -> Iterator[SettingProblem]:
 def _privacy_problems(settings: Settings) -> list[SettingProblem]:
     if not settings.privacy.enabled:
         return []
-    algorithm, wrong = _algorithm(settings)
-    parameters = None if wrong or algorithm is None else parameters_of(settings)
-    return list(privacy_problems(settings, algorithm, parameters))
+    return list(privacy_problems(settings, _algorithm(settings)[0]))
 
 
 def _engine_problems(settings: Settings) -> Iterator[SettingProblem]:

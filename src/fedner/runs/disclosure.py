@@ -1,12 +1,18 @@
-"""What each platform disclosed in a run, in tensors and bytes, and what it kept: the whole list."""
+"""What a platform disclosed in a run, in tensors and bytes, and what it kept: the whole list."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
 from typing import Any
 
-from fedner.runs.assembly import Federation, new_tagger, shares_tags
+from torch import Tensor
+
+from fedner.runs.blueprint import Blueprint, shares_tags
+from fedner.runs.reply_log import REPLIES, Sent, num_resent, read_replies, updates_in
+from fedner.runs.site import Site
 from fedner.training import trainable
 
-TYPES = "names of entity types that the federation file does not declare"
+TYPES = "names of entity types that the study does not declare"
 PRIVATE = "private weights"
 NEVER = (
     "texts",
@@ -33,71 +39,122 @@ SHARED_TYPES_NOTE = (
     "types. Keep emissions and decoder private where they must not be known."
 )
 SIZE_NOTE = (
-    "{names}: the public size is the exact number of training sentences; declare a rounded one "
+    "{name}: the public size is the exact number of training sentences; declare a rounded one "
     "(public_size) where that must not be known."
 )
 
 
-def describe_disclosure(
-    federation: Federation, rounds: Sequence[Mapping[str, Any]]
-) -> dict[str, Any]:
-    """Return what every platform transmitted over all rounds, and what it never disclosed.
+@dataclass(frozen=True, slots=True)
+class DescribedTensor:
+    """A tensor by name and size."""
+
+    name: str
+    shape: tuple[int, ...]
+    numbers: int
+
+
+@dataclass(frozen=True, slots=True)
+class Disclosure:
+    """All that a platform transmitted in a run, and what it kept.
+
+    Attributes:
+        updates: How many rounds it sent an update for.
+        resent: How many updates it sent besides, for rounds that were taken again after a stop.
+        bytes: Their bytes of tensors.
+        bytes_received: The bytes of tensors that came with orders to work.
+        tensors: What an update holds.
+        training_losses: How many updates named the training loss.
+        score_reports: How many replies named scores.
+        public_size: The size that everybody knows.
+        kept: The private weights, which were trained and never sent.
+        never: What it did not disclose, in words.
+        notes: What somebody who reads the updates could learn beyond numbers.
+    """
+
+    updates: int
+    resent: int
+    bytes: int
+    bytes_received: int
+    tensors: tuple[DescribedTensor, ...]
+    training_losses: int
+    score_reports: int
+    public_size: int
+    kept: tuple[DescribedTensor, ...]
+    never: tuple[str, ...]
+    notes: tuple[str, ...]
+
+    @property
+    def numbers_per_update(self) -> int:
+        """How many numbers an update holds."""
+        return sum(each.numbers for each in self.tensors)
+
+    @property
+    def numbers_kept(self) -> int:
+        """How many trained numbers stayed."""
+        return sum(each.numbers for each in self.kept)
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return the record as JSON can carry it."""
+        totals = {"numbers_per_update": self.numbers_per_update, "numbers_kept": self.numbers_kept}
+        return {**asdict(self), **totals}
+
+
+def describe_disclosure(site: Site, folder: Path | None = None) -> Disclosure:
+    """Return what a platform transmitted, by its own record of replies.
 
     Args:
-        federation: The federation.
-        rounds: The record of every round.
+        site: The platform.
+        folder: Where its record of replies lies; None for its own folder.
     """
-    sizes = federation.public_sizes
-    platforms = {}
-    for name in federation.names:
-        weights = trainable(new_tagger(federation, name))
-        shared = [_described(each, weights[each]) for each in federation.partition.shared]
-        private = [_described(each, weights[each]) for each in federation.partition.private]
-        sent = [each["bytes_up"][name] for each in rounds if name in each["bytes_up"]]
-        platforms[name] = {
-            "updates": len(sent),
-            "bytes": sum(sent),
-            "bytes_received": sum(each["bytes_down"].get(name, 0) for each in rounds),
-            "tensors": shared,
-            "numbers_per_update": sum(each["numbers"] for each in shared),
-            "training_losses": sum(name in each["losses"] for each in rounds),
-            "evaluations": sum(name in each["scores"] for each in rounds),
-            "public_size": sizes[name],
-            "kept": private,
-            "numbers_kept": sum(each["numbers"] for each in private),
-        }
-    return {
-        "platforms": platforms,
-        "never": _never(federation),
-        "notes": _notes(federation),
-    }
+    place = site.folder.path if folder is None else folder
+    replies = read_replies(place / REPLIES)
+    sent = updates_in(replies)
+    plan = site.blueprint
+    weights = trainable(site.tagger())
+    return Disclosure(
+        updates=len(sent),
+        resent=num_resent(replies),
+        bytes=sum(each.num_bytes for each in sent),
+        bytes_received=sum(each.num_received for each in sent),
+        tensors=_described(weights, plan.partition.shared),
+        training_losses=sum(each.has_loss for each in sent),
+        score_reports=_num_score_reports(replies),
+        public_size=site.study.platform(site.name).public_size,
+        kept=_described(weights, plan.partition.private),
+        never=_never(plan),
+        notes=tuple(_notes(site)),
+    )
 
 
-def _never(federation: Federation) -> list[str]:
-    """Return what no platform disclosed in this federation."""
-    if federation.partition.private:
-        return list(NEVER)
-    return [each for each in NEVER if each != PRIVATE]  # there are none that could be kept
+def _num_score_reports(replies: Sequence[Sent]) -> int:
+    reported = {(each.run, each.round, each.verb) for each in replies if each.has_scores}
+    return len(reported)
 
 
-def _notes(federation: Federation) -> list[str]:
-    """Return what somebody who reads the updates could learn beyond numbers."""
+def _described(weights: Mapping[str, Tensor], names: Sequence[str]) -> tuple[DescribedTensor, ...]:
+    return tuple(
+        DescribedTensor(name, tuple(weights[name].shape), weights[name].numel()) for name in names
+    )
+
+
+def _never(plan: Blueprint) -> tuple[str, ...]:
+    if plan.partition.private:
+        return NEVER
+    return tuple(each for each in NEVER if each != PRIVATE)  # there are none that could have stayed
+
+
+def _notes(site: Site) -> list[str]:
+    plan, study = site.blueprint, site.study
     notes = []
-    if shares_tags(federation.settings):
+    if shares_tags(study):
         notes.append(SHARED_TYPES_NOTE)
-    if WORD_TABLE in federation.partition.shared and not federation.settings.privacy.enabled:
+    if WORD_TABLE in plan.partition.shared and not study.privacy.enabled:
         notes.append(WORD_NOTE)
-    encoder = federation.encoder
-    if encoder is not None and ENCODER + encoder.piece_table in federation.partition.shared:
+    encoder = plan.files.trained
+    if encoder is not None and ENCODER + encoder.piece_table in plan.partition.shared:
         notes.append(PIECE_NOTE)
-    sizes, privacy = federation.public_sizes, federation.settings.privacy
-    exact = [name for name in federation.names if sizes[name] == federation.true_size(name)]
-    # Of a protected platform not even that is disclosed: declared and true size may be equal by
-    # chance.
-    if exact and (privacy.simulation or not privacy.enabled):
-        notes.append(SIZE_NOTE.format(names=", ".join(exact)))
+    is_exact = study.platform(site.name).public_size == site.true_size
+    # Of a protected platform not even that is disclosed: both may be equal by chance.
+    if is_exact and not study.is_deployed:
+        notes.append(SIZE_NOTE.format(name=site.name))
     return notes
-
-
-def _described(name: str, weight: Any) -> dict[str, Any]:
-    return {"name": name, "shape": list(weight.shape), "numbers": weight.numel()}

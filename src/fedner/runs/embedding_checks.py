@@ -11,7 +11,15 @@ from fedner.models.embeddings.trained_encoder import PretrainedEncoder
 from fedner.models.embeddings.vectors_source import recognise_vectors
 from fedner.models.embeddings.words import HashedWords, WordSource, WordVectors
 from fedner.models.zoo import RECIPES, recipe_named
-from fedner.settings import HASHED, HUB, NO_CONTEXT, SettingProblem, Settings, SettingsError
+from fedner.settings import (
+    HASHED,
+    HUB,
+    NO_CONTEXT,
+    SettingProblem,
+    Settings,
+    SettingsError,
+    Study,
+)
 
 WORDS, CONTEXT = "embeddings.words", "embeddings.context"
 SOURCE = "the embeddings"
@@ -43,8 +51,12 @@ def trains_encoder(recipe: str) -> bool:
     return recipe.lower() in named and named[recipe.lower()].trains_encoder
 
 
-def open_words(settings: Settings) -> WordSource:
+def open_words(settings: Settings | Study, path: Path | None) -> WordSource:
     """Open the word vectors, or make the hashed table; recipes without words need one row.
+
+    Args:
+        settings: Says how words are looked up.
+        path: Where the vectors lie; None for hashed words.
 
     Raises:
         SettingsError: There are none, or the file has problems.
@@ -52,28 +64,27 @@ def open_words(settings: Settings) -> WordSource:
     held = settings.embeddings
     if not recipe_named(settings.model.recipe).words:
         return HashedWords(1, 1, "always")
-    if held.words == HASHED:
+    if path is None:
         never = held.lowercase == "never"
         return HashedWords(held.buckets, held.dimension, "never" if never else "always")
     with _under_key(WORDS):
-        return WordVectors.open(
-            Path(held.words), lowercase=held.lowercase or "fallback", unknown=held.unknown
-        )
+        return WordVectors.open(path, lowercase=held.lowercase or "fallback", unknown=held.unknown)
 
 
-def open_encoder(settings: Settings, device: str) -> AnyEncoder | PretrainedEncoder | None:
+def open_encoder(
+    settings: Settings | Study, path: str | None, device: str
+) -> AnyEncoder | PretrainedEncoder | None:
     """Open the encoder that the recipe reads frozen or trains; None where there is none.
 
     Raises:
         SettingsError: There is none at the path, or it cannot be opened.
     """
-    context = settings.embeddings.context
-    if context == NO_CONTEXT:
+    if path is None:
         return None
     with _under_key(CONTEXT):
         if recipe_named(settings.model.recipe).trains_encoder:
-            return PretrainedEncoder.open(context)
-        return open_context_encoder(Path(context), device)
+            return PretrainedEncoder.open(path)
+        return open_context_encoder(Path(path), device)
 
 
 def nearest_path(path: Path) -> str:

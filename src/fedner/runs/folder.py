@@ -7,32 +7,105 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from torch import Tensor
+
 from fedner.durable import write_text
 from fedner.errors import FednerError
-from fedner.federated.checkpoints import owner_folder
+from fedner.federated.checkpoints import owner_folder, platform_folder, read_state
 from fedner.federated.run import RECORD
 from fedner.models.checkpoint import CARD
-from fedner.settings import Settings, dotted, nearest, parse
+from fedner.settings import Settings, Study, dotted, nearest, parse, parse_as
 
 SETTINGS = "settings.json"
-FACTS = "federation.json"
+STUDY = "study.json"
+FACTS = "facts.json"
 SCORES = "scores.json"
 DISCLOSURE = "disclosure.json"
 PRIVACY = "privacy.json"
 REPORT = "report.html"
 MODEL_CARD = "MODEL_CARD.md"
-COUNTS = "counts"
+COUNTS = "counts.json"
 TAGGERS = "taggers"
-FEDERATED = "federated"
+SERVER = "server"
+LOCAL_ONLY, FEDERATED, CENTRALIZED = "local-only", "federated", "centralized"
+METHODS = (LOCAL_ONLY, FEDERATED, CENTRALIZED)
 # Written before a run has anything that could be resumed.
 LEDGER_NAME = "ledger_name.json"
-BEGINNING = (SETTINGS, FACTS, LEDGER_NAME)
+BEGINNING = (SETTINGS, STUDY, LEDGER_NAME)
 UNHARMED = "Take an unharmed copy of the run, or train it again."
+
+
+def write_record(folder: Path, name: str, record: Mapping[str, Any]) -> None:
+    """Write a JSON file of a folder, wholly or not at all."""
+    path = folder / name
+    owner_folder(path.parent)
+    text = json.dumps(record, ensure_ascii=False, indent=1)
+    write_text(path, text + "\n", owner_only=True)
+
+
+def read_record(folder: Path, name: str, hint: str) -> dict[str, Any]:
+    """Read a JSON file of a folder.
+
+    Args:
+        folder: The folder.
+        name: The file.
+        hint: What to do where it is missing.
+
+    Raises:
+        FednerError: It is not there, or is no JSON.
+    """
+    path = folder / name
+    try:
+        record = json.loads(path.read_bytes())
+    except FileNotFoundError:
+        raise FednerError(f"{folder} has no {name}", hint) from None
+    except (OSError, ValueError) as error:
+        raise FednerError(f"{path} cannot be read: {error}", UNHARMED) from error
+    if not isinstance(record, dict):
+        raise FednerError(f"{path} is damaged: it holds no record", UNHARMED)
+    return record
+
+
+@dataclass(frozen=True, slots=True)
+class SiteFolder:
+    """What one platform keeps of a run: states, taggers and results, for its own eyes.
+
+    Attributes:
+        path: The folder.
+    """
+
+    path: Path
+
+    @property
+    def report(self) -> Path:
+        """The platform's own report."""
+        return self.path / REPORT
+
+    @property
+    def card(self) -> Path:
+        """The model card of the platform's tagger."""
+        return self.path / MODEL_CARD
+
+    def tagger(self, method: str = FEDERATED) -> Path:
+        """Return the folder of a finished tagger."""
+        return self.path / TAGGERS / method
+
+    def write(self, name: str, record: Mapping[str, Any]) -> None:
+        """Write a JSON file, wholly or not at all."""
+        write_record(self.path, name, record)
+
+    def read(self, name: str) -> dict[str, Any]:
+        """Read a JSON file.
+
+        Raises:
+            FednerError: It is not there, or is no JSON.
+        """
+        return read_record(self.path, name, "The platform may not have finished the run yet.")
 
 
 @dataclass(frozen=True, slots=True)
 class RunFolder:
-    """A run on disk.
+    """A run on disk: the coordinator's half, and in a simulation the platforms' folders in it.
 
     Attributes:
         path: The folder.
@@ -50,16 +123,17 @@ class RunFolder:
         """The model card."""
         return self.path / MODEL_CARD
 
+    def site(self, platform: str) -> SiteFolder:
+        """Return what a platform keeps of the run."""
+        return SiteFolder(platform_folder(self.path, platform))
+
     def tagger(self, platform: str, method: str = FEDERATED) -> Path:
         """Return the folder of a platform's finished tagger."""
-        return self.path / TAGGERS / method / platform
+        return self.site(platform).tagger(method)
 
     def write(self, name: str, record: Mapping[str, Any]) -> None:
         """Write a JSON file of the run, wholly or not at all."""
-        path = self.path / name
-        owner_folder(path.parent)
-        text = json.dumps(record, ensure_ascii=False, indent=1)
-        write_text(path, text + "\n", owner_only=True)
+        write_record(self.path, name, record)
 
     def read(self, name: str) -> dict[str, Any]:
         """Read a JSON file of the run.
@@ -67,19 +141,34 @@ class RunFolder:
         Raises:
             FednerError: It is not there, or is no JSON.
         """
-        path = self.path / name
-        try:
-            record = json.loads(path.read_bytes())
-        except FileNotFoundError:
-            raise FednerError(
-                f"{self.path} has no {name}",
-                f"The run may not be finished: `fedner train {self.path} --resume` goes on.",
-            ) from None
-        except (OSError, ValueError) as error:
-            raise FednerError(f"{path} cannot be read: {error}", UNHARMED) from error
-        if not isinstance(record, dict):
-            raise FednerError(f"{path} is damaged: it holds no record", UNHARMED)
-        return record
+        hint = f"The run may not be finished: `fedner train {self.path} --resume` goes on."
+        return read_record(self.path, name, hint)
+
+    def write_study(self, study: Study) -> None:
+        """Keep the public study of the run."""
+        self.write(STUDY, study.model_dump(mode="json"))
+
+    def study(self) -> Study:
+        """Return the public study of the run.
+
+        Raises:
+            FednerError: It is not there, or damaged.
+        """
+        return parse_as(Study, self.read(STUDY), str(self.path / STUDY))
+
+    def shared(self, round_: int) -> dict[str, Tensor]:
+        """Return the shared weights that the coordinator stored under a round: EMA where kept.
+
+        Raises:
+            FednerError: There is no such round.
+        """
+        tensors, _ = read_state(self.path / SERVER, round_)
+        prefix = "ema/" if any(key.startswith("ema/") for key in tensors) else "shared/"
+        return {
+            key.removeprefix(prefix): tensor
+            for key, tensor in tensors.items()
+            if key.startswith(prefix)
+        }
 
     def settings(self) -> Settings:
         """Return the settings that the run was trained with."""
@@ -213,8 +302,8 @@ def tagger_folder(path: Path, platform: str | None, method: str = FEDERATED) -> 
         if platform is None:
             return path
         raise FednerError(f"{path} holds no run, so it has no platforms", "Leave out --platform.")
-    held = path / TAGGERS / method
-    names = sorted(each.name for each in held.iterdir()) if held.is_dir() else []
+    held = {name: RunFolder(path).tagger(name, method) for name in platform_names(path)}
+    names = [name for name, folder in held.items() if (folder / CARD).is_file()]
     if not names:
         raise FednerError(
             f"{path} has no finished {method} taggers",
@@ -222,10 +311,16 @@ def tagger_folder(path: Path, platform: str | None, method: str = FEDERATED) -> 
         )
     if platform is None:
         if len(names) == 1:
-            return held / names[0]
+            return held[names[0]]
         raise FednerError(
             f"{path} has taggers of {len(names)} platforms", f"--platform: {', '.join(names)}."
         )
-    if not (held / platform / CARD).is_file():
+    if platform not in names:
         raise FednerError(f"{path} has no platform {platform!r}", nearest(platform, names))
-    return held / platform
+    return held[platform]
+
+
+def platform_names(path: Path) -> list[str]:
+    """Return the platforms that have a folder in a run, sorted."""
+    held = path / "platforms"
+    return sorted(each.name for each in held.iterdir()) if held.is_dir() else []

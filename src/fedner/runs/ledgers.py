@@ -5,20 +5,22 @@ together, with both values and the owner's command. While the run goes on, each 
 itself.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from fedner.errors import FednerError
+from fedner.federated.algorithms import Algorithm
 from fedner.privacy.accountant import epsilon
 from fedner.privacy.budget import Budget, delta_problem
-from fedner.privacy.events import Adjacency, GaussianRelease
+from fedner.privacy.events import GaussianRelease
 from fedner.privacy.ledger_chain import Chain
 from fedner.privacy.ledger_files import LINES
 from fedner.privacy.ledger_owner import ledger_chain, require_owned
-from fedner.runs.assembly import Federation
-from fedner.runs.platform_data import ledger_of
-from fedner.runs.privacy import Protection, planned_releases
+from fedner.runs.privacy import planned_releases, platform_privacy
+from fedner.runs.privacy_checks import mechanism_of
 from fedner.runs.privacy_record import merged
+from fedner.runs.site import Site
+from fedner.runs.site_ledger import ledger_of
 from fedner.settings import SettingProblem, Settings, SettingsError
 
 _WHERE = "the platforms' ledgers"
@@ -75,13 +77,14 @@ def _differences(
     settings: Settings, chain: Chain, granted: Budget, key: str, folder: Path
 ) -> Iterable[SettingProblem]:
     asked = settings.privacy
-    adjacency = adjacency_of(settings)
+    mechanism = mechanism_of(settings)
+    unit, adjacency = mechanism.unit(asked.unit), mechanism.adjacency
     if chain.opening.is_simulation:
         yield SettingProblem(key, "a ledger of simulations", "one of a deployed platform")
-    if (asked.unit, adjacency) != (granted.unit, granted.adjacency):
+    if (unit, adjacency) != (granted.unit, granted.adjacency):
         yield SettingProblem(
             key,
-            f"privacy.unit {asked.unit!r} ({adjacency})",
+            f"mechanism {mechanism.name!r} of unit {unit!r} ({adjacency})",
             f"{granted.unit!r} ({granted.adjacency}), which the ledger protects",
             "Ask for that unit; another one needs a ledger of its own: fedner privacy open.",
         )
@@ -107,42 +110,49 @@ def _differences(
         )
 
 
-def adjacency_of(settings: Settings) -> Adjacency:
-    """Return which data sets are neighbours under the settings."""
-    held = settings.privacy
-    is_whole_local = held.unit == "platform" and held.where == "local"
-    return "replace_one" if is_whole_local else "add_or_remove_one"
-
-
-def require_room(federation: Federation, protection: Protection | None, run: str) -> None:
+def require_room(sites: Sequence[Site], algorithm: Algorithm, run: str) -> None:
     """Raise unless each ledger has room for all that a deployed run will come to, at most.
 
     Args:
-        federation: The run.
-        protection: How it is protected; None if it is not.
+        sites: The platforms.
+        algorithm: The federation's.
         run: The name of the run in ledgers: what it released before it was stopped counts once.
 
     Raises:
         SettingsError: A ledger grants less, naming what is needed, spent and granted.
     """
-    settings = federation.settings
-    if protection is None or not settings.is_deployed:
-        return
-    problems = []
-    for number, platform in enumerate(settings.platforms):
-        folder = ledger_of(platform)
-        chain = ledger_chain(folder)
-        planned = planned_releases(federation, platform.name, protection.platforms[platform.name])
-        found = _shortage(chain, planned, run)
-        if found is not None:
-            key = f"platforms[{number}].ledger ({platform.name})"
-            hint = (
-                "Take more noise or fewer rounds, or let the owner raise the budget: fedner "
-                f"privacy budget {folder} --epsilon E"
-            )
-            problems.append(SettingProblem(key, *found, hint))
+    problems = [
+        problem for site in sites if (problem := _room_problem(site, algorithm, run)) is not None
+    ]
     if problems:
         raise SettingsError(_WHERE, problems)
+
+
+def _room_problem(site: Site, algorithm: Algorithm, run: str) -> SettingProblem | None:
+    """Return by how much a platform's ledger, or its own budget, falls short of a deployed run."""
+    study, own = site.study, site.own
+    privacy = platform_privacy(site.blueprint, algorithm, site.name)
+    if privacy is None or not study.is_deployed:
+        return None
+    folder = ledger_of(own)
+    planned = planned_releases(study, algorithm, site.name, privacy)
+    if own.budget is not None:
+        needed = epsilon(merged(planned), study.privacy.delta).by(study.privacy.accountant)
+        if needed > own.budget:
+            return SettingProblem(
+                f"budget ({site.name})",
+                f"a study that may spend epsilon {needed:.3f}",
+                f"at most {own.budget:g}",
+                "Take more noise or fewer rounds, or raise the platform's budget.",
+            )
+    found = _shortage(ledger_chain(folder), planned, run)
+    if found is None:
+        return None
+    hint = (
+        "Take more noise or fewer rounds, or let the owner raise the budget: fedner privacy "
+        f"budget {folder} --epsilon E"
+    )
+    return SettingProblem(f"platforms.{site.name}.ledger", *found, hint)
 
 
 def _shortage(chain: Chain, planned: Iterable[GaussianRelease], run: str) -> tuple[str, str] | None:

@@ -11,7 +11,7 @@ from typing import Any
 from fedner.corpus.groups import Unit
 from fedner.corpus.sentence import Entity, Sentence
 from fedner.errors import FednerError
-from fedner.runs.folder import COUNTS, FEDERATED, RunFolder
+from fedner.runs.folder import COUNTS, FEDERATED, LOCAL_ONLY, RunFolder
 from fedner.runs.platform_data import PlatformData
 from fedner.scoring import (
     Counts,
@@ -24,9 +24,6 @@ from fedner.scoring import (
     score,
     strict_by_sentence,
 )
-
-LOCAL_ONLY, CENTRALIZED = "local-only", "centralized"
-METHODS = (LOCAL_ONLY, FEDERATED, CENTRALIZED)
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,10 +75,10 @@ def unit_numbers(sentences: Sequence[Sentence], unit: Unit) -> list[int]:
     return numbers
 
 
-def write_counts(
-    folder: RunFolder, data: PlatformData, unit: Unit, outcomes: Mapping[str, Outcome]
-) -> None:
-    """Keep the counts of every unit in the run folder."""
+def counts_record(
+    data: PlatformData, unit: Unit, outcomes: Mapping[str, Outcome]
+) -> dict[str, Any]:
+    """Return the counts of every unit, in a form that JSON can carry."""
     methods = {
         method: {
             "strict": [[each.tp, each.fp, each.fn] for each in outcome.strict],
@@ -92,8 +89,7 @@ def write_counts(
         }
         for method, outcome in outcomes.items()
     }
-    record = {"unit": unit, "test_digest": data.test_digest, "methods": methods}
-    folder.write(f"{COUNTS}/{data.name}.json", record)
+    return {"unit": unit, "test_digest": data.test_digest, "methods": methods}
 
 
 def read_counts(
@@ -104,7 +100,7 @@ def read_counts(
     Raises:
         FednerError: The run has no such platform or method.
     """
-    record = folder.read(f"{COUNTS}/{platform}.json")
+    record = folder.site(platform).read(COUNTS)
     if method not in record["methods"]:
         raise FednerError(
             f"{folder.path}: no method {method!r} on {platform}",
@@ -116,32 +112,32 @@ def read_counts(
     return strict, relaxed, record["test_digest"]
 
 
-def summary(
-    outcomes: Mapping[str, Mapping[str, Outcome]], units: Mapping[str, Unit], seed: int
-) -> dict[str, Any]:
-    """Return scores, intervals and gains of every platform, in a form that JSON can carry.
+def platform_summary(outcomes: Mapping[str, Outcome], unit: Unit, seed: int) -> dict[str, Any]:
+    """Return scores, intervals and gain of one platform, in a form that JSON can carry.
 
     Args:
-        outcomes: By platform and method.
-        units: What is drawn again in the bootstrap, by platform.
+        outcomes: By method.
+        unit: What is drawn again in the bootstrap.
         seed: Of the resampling.
     """
-    platforms = {}
-    for name, methods in outcomes.items():
-        platforms[name] = {
-            "unit": units[name],
-            "num_units": len(next(iter(methods.values())).strict),
-            "methods": {method: each.scores.as_dict() for method, each in methods.items()},
-            "intervals": {
-                method: {
-                    "strict": asdict(bootstrap_interval(each.strict, seed=seed)),
-                    "relaxed": asdict(bootstrap_interval(each.relaxed, seed=seed)),
-                }
-                for method, each in methods.items()
-            },
-            "gain": _gain(methods, seed),
-        }
-    return {"platforms": platforms, "mean": _means(platforms)}
+    return {
+        "unit": unit,
+        "num_units": len(next(iter(outcomes.values())).strict) if outcomes else 0,
+        "methods": {method: each.scores.as_dict() for method, each in outcomes.items()},
+        "intervals": {
+            method: {
+                "strict": asdict(bootstrap_interval(each.strict, seed=seed)),
+                "relaxed": asdict(bootstrap_interval(each.relaxed, seed=seed)),
+            }
+            for method, each in outcomes.items()
+        },
+        "gain": _gain(outcomes, seed),
+    }
+
+
+def joint_summary(platforms: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
+    """Return the summaries of all platforms with their means."""
+    return {"platforms": dict(platforms), "mean": _means(platforms)}
 
 
 def _gain(methods: Mapping[str, Outcome], seed: int) -> dict[str, Any] | None:

@@ -5,6 +5,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 from fedner.corpus.assignment import is_numbered, keyed_sample, keyed_split
@@ -23,6 +24,7 @@ from fedner.corpus.splits import split as split_sentences
 from fedner.corpus.synthetic import generate
 from fedner.errors import FednerError
 from fedner.privacy.ledger_owner import unit_key
+from fedner.privacy.mechanisms import MECHANISMS
 from fedner.runs.annotated_types import (
     IN_FILE,
     AnnotatedTypes,
@@ -31,12 +33,16 @@ from fedner.runs.annotated_types import (
     without_mentions,
 )
 from fedner.runs.file_words import in_file_words
+from fedner.runs.site_ledger import ledger_of
 from fedner.settings import (
     PlatformEntry,
+    PlatformSettings,
     SettingProblem,
     Settings,
     SettingsError,
     SplitSettings,
+    Study,
+    platform_entry,
 )
 from fedner.settings.sections import PrivacySettings
 
@@ -112,7 +118,11 @@ class PlatformData:
         }
 
 
-def load_platforms(settings: Settings, wording: Wording = IN_FILE) -> dict[str, PlatformData]:
+def load_platforms(
+    settings: Settings,
+    wording: Wording = IN_FILE,
+    corpora: Mapping[str, Corpus] = MappingProxyType({}),
+) -> dict[str, PlatformData]:
     """Read the data of every platform.
 
     Under deployed differential privacy types that do not fit are warnings, not errors: whether a
@@ -121,6 +131,7 @@ def load_platforms(settings: Settings, wording: Wording = IN_FILE) -> dict[str, 
     Args:
         settings: Checked settings.
         wording: How the user spells them: in a file, or as options of a command.
+        corpora: The texts of platforms that are in memory already.
 
     Raises:
         SettingsError: Data that do not fit their settings; the problems of all platforms at once.
@@ -131,7 +142,7 @@ def load_platforms(settings: Settings, wording: Wording = IN_FILE) -> dict[str, 
     problems = []
     for number, platform in enumerate(settings.platforms):
         try:
-            data = load_platform_of(settings, platform.name)
+            data = load_platform_of(settings, platform.name, corpora.get(platform.name))
         except FednerError as error:
             key = f"platforms[{number}] ({platform.name})"
             hint = error.hint if wording.is_options else in_file_words(error.hint)
@@ -165,44 +176,96 @@ def _placed(problem: SettingProblem, number: int, name: str, wording: Wording) -
     return replace(problem, key=f"platforms[{number}].{problem.key} ({name})")
 
 
-def load_platform_of(settings: Settings, name: str) -> PlatformData:
-    """Read and split the data of one platform of a run.
+def load_platform_of(settings: Settings, name: str, corpus: Corpus | None = None) -> PlatformData:
+    """Read and split the data of one platform of a federation file.
 
     Raises:
         FednerError: The data cannot be read, do not fit, or the key of the ledger is gone.
     """
-    platform = settings.platform(name)
+    return _load_for(settings, settings.platform(name), corpus)
+
+
+def load_site_data(
+    study: Study, own: PlatformSettings, corpus: Corpus | None = None
+) -> PlatformData:
+    """Read and split a platform's data as its own settings and the study say.
+
+    Raises:
+        FednerError: The data cannot be read, do not fit, or the key of the ledger is gone.
+    """
+    entry = platform_entry(study.platform(own.name), own)
+    data = _load_for(study, entry, corpus)
+    misfits = list(label_problems(entry, data.types, IN_FILE))
+    unnamed = unit_problem(data, study.privacy)
+    problems = [*([] if study.is_deployed else misfits), *([] if unnamed is None else [unnamed])]
+    if problems:
+        raise SettingsError(f"the data of {own.name}", problems)
+    return _with_warnings(data, misfits)
+
+
+def _load_for(
+    settings: Settings | Study, platform: PlatformEntry, corpus: Corpus | None
+) -> PlatformData:
     if not settings.is_deployed:
-        return load_platform(platform, settings.seed)
+        return load_platform(platform, settings.seed, corpus=corpus)
     key = unit_key(ledger_of(platform))
-    if platform.split.by == "document" and settings.privacy.unit == "sentence":
-        return _with_named_documents(load_platform(platform, settings.seed, key))
-    return load_platform(platform, settings.seed, key)
+    data = load_platform(platform, settings.seed, key, corpus=corpus)
+    protected = MECHANISMS[settings.privacy.mechanism].unit(settings.privacy.unit)
+    is_torn = platform.split.by == "document" and protected == "sentence"
+    return _with_named_documents(data) if is_torn else data
+
+
+def _counts_units(privacy: PrivacySettings) -> bool:
+    """Whether units of documents or patients are protected, and not whole platforms."""
+    return privacy.enabled and MECHANISMS[privacy.mechanism].samples_units
 
 
 def true_size(data: PlatformData, privacy: PrivacySettings) -> int:
     """Return how many training sentences, or protected units, a platform has."""
-    if not privacy.enabled or privacy.unit in ("sentence", "platform"):
+    if not _counts_units(privacy) or privacy.unit == "sentence":
         return len(data.train)
     by: Unit = "patient" if privacy.unit == "patient" else "document"
     return len(groups_of(data.train_sentences, by))
 
 
-def ledger_of(settings: PlatformEntry) -> Path:
-    """Return the folder of a deployed platform's ledger.
+def require_units(settings: Settings, data: Mapping[str, PlatformData]) -> None:
+    """Raise unless every sentence says to which protected unit it belongs.
 
     Raises:
-        FednerError: The settings name none.
+        SettingsError: Sentences that do not; the problems of all platforms at once.
     """
-    if settings.ledger is None:
-        raise FednerError(
-            f"platform {settings.name} has no ledger, and the run is deployed",
-            "Let its owner open one with `fedner privacy open`, and name its folder: ledger.",
-        )
-    return Path(settings.ledger)
+    problems = []
+    for number, platform in enumerate(settings.platforms):
+        problem = unit_problem(data[platform.name], settings.privacy)
+        if problem is not None:
+            key = f"privacy.unit for platforms[{number}] ({platform.name})"
+            problems.append(replace(problem, key=key))
+    if problems:
+        raise SettingsError("the platforms' data", problems)
 
 
-def load_platform(settings: PlatformEntry, seed: int, key: bytes | None = None) -> PlatformData:
+def unit_problem(data: PlatformData, privacy: PrivacySettings) -> SettingProblem | None:
+    """Return how many sentences do not say to which protected unit they belong."""
+    unit = privacy.unit
+    if not _counts_units(privacy) or unit == "sentence":
+        return None
+    sentences = list(data.train_sentences)
+    if privacy.scores is not None:
+        sentences += data.test_sentences
+    lost = sum(not getattr(each, unit) for each in sentences)
+    if not lost:
+        return None
+    return SettingProblem(
+        "privacy.unit",
+        f"{lost:,} of {len(sentences):,} sentences without a {unit} id",
+        f"the {unit} of every sentence",
+        f"Add them to the data, or protect another unit than the {unit}.",
+    )
+
+
+def load_platform(
+    settings: PlatformEntry, seed: int, key: bytes | None = None, corpus: Corpus | None = None
+) -> PlatformData:
     """Read and split the data of one platform.
 
     Args:
@@ -210,12 +273,15 @@ def load_platform(settings: PlatformEntry, seed: int, key: bytes | None = None) 
         seed: Of the split, where the settings name none.
         key: The key of a deployed platform's ledger: it splits instead of the seed, so that one
             unit more or less moves no other.
+        corpus: Its texts where they are in memory; None reads them.
 
     Raises:
         FednerError: The data cannot be read, or do not fit the settings.
     """
     seed = seed if settings.split.seed is None else settings.split.seed
-    if settings.synthetic is not None:
+    if corpus is not None:
+        whole = _prepared(settings, corpus, "auto", {}, {})
+    elif settings.synthetic is not None:
         corpus = generate(settings.synthetic, settings.num_sentences, seed)
         whole = _prepared(settings, corpus, "as given", {}, {})
     else:

@@ -1,36 +1,34 @@
 """What cannot be meant in a [privacy] table: every combination that would prove nothing."""
 
 from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
 
 from fedner.corpus.readers import READERS
 from fedner.corpus.readers.options import facts
-from fedner.federated.algorithms import Algorithm, FednerSettings
-from fedner.federated.dp_steps import WHY_NOT_CLEAR
+from fedner.federated.algorithms import Algorithm
 from fedner.models.partition import shares_tags
 from fedner.models.zoo import RECIPES
 from fedner.privacy.budget import delta_problem, delta_warning
-from fedner.settings import PlatformEntry, SettingProblem, Settings
+from fedner.privacy.mechanisms import MECHANISMS, Asked, Mechanism
+from fedner.privacy.mechanisms.mechanism import WHY_NOT_CLEAR
+from fedner.settings import PlatformEntry, SettingProblem, Settings, Study
 
 _FROM_FINE_TO_COARSE = ("sentence", "document", "patient")
 
 
-def privacy_problems(
-    settings: Settings, algorithm: Algorithm | None, parameters: object
-) -> Iterator[SettingProblem]:
+def privacy_problems(settings: Settings, algorithm: Algorithm | None) -> Iterator[SettingProblem]:
     """Yield every problem of an enabled [privacy] table with the rest of the file.
 
     Args:
         settings: The settings.
         algorithm: The algorithm, or None where it is wrong itself.
-        parameters: Its parameters.
     """
     yield from _encoder_problems(settings)
     yield from _part_problems(settings)
     yield from _delta_problems(settings)
     yield from _score_problems(settings)
     yield from _unit_problems(settings)
-    if algorithm is not None:
-        yield from _algorithm_problems(settings, algorithm, parameters)
+    yield from mechanism_of(settings).problems(asked_of(settings, algorithm))
     if not settings.privacy.simulation:
         yield from _deployment_problems(settings)
     budget, target = settings.privacy.budget, settings.privacy.epsilon
@@ -53,53 +51,15 @@ def _encoder_problems(settings: Settings) -> Iterator[SettingProblem]:
 
 
 def _part_problems(settings: Settings) -> Iterator[SettingProblem]:
-    privacy = settings.privacy
-    is_whole = privacy.unit == "platform"
-    if privacy.private_part == "clear":
+    if settings.privacy.private_part == "clear":
         yield SettingProblem(
-            "privacy.private_part",
-            "'clear'",
-            "joint or frozen",
-            f"Refused: {WHY_NOT_CLEAR}.",
+            "privacy.private_part", "'clear'", "joint or frozen", f"Refused: {WHY_NOT_CLEAR}."
         )
-    if is_whole and privacy.private_part == "frozen":
-        yield SettingProblem(
-            "privacy.private_part", "'frozen' with unit 'platform'", "joint",
-            "The whole update is protected, whatever the private part does.",
-        )  # fmt: skip
-    has_common_tags = shares_tags(settings.partition.shared)
-    if settings.partition.unannotated == "marginal" and has_common_tags and not is_whole:
-        yield SettingProblem(
-            "partition.unannotated", "'marginal' with privacy", "outside",
-            "Per-unit gradients are those of the gold tags.",
-        )  # fmt: skip
-    if privacy.where == "central" and settings.participation.aggregation != "mean":
-        yield SettingProblem(
-            "participation.aggregation",
-            f"{settings.participation.aggregation!r} with noise at the server",
-            "mean", "The noise is on a sum.",
-        )  # fmt: skip
 
 
 def _score_problems(settings: Settings) -> Iterator[SettingProblem]:
-    privacy, every = settings.privacy, settings.training.evaluate_every
-    if privacy.scores is None:
-        return
-    if privacy.unit == "platform" or privacy.private_part == "frozen":
-        found = "unit 'platform'" if privacy.unit == "platform" else "a frozen private part"
-        reason = (
-            "The private part is trained in the clear, and scores would tell of it."
-            if privacy.unit == "platform"
-            else "While updates are transmitted, the private part knows nothing yet."
-        )
-        yield SettingProblem("privacy.scores", f"scores with {found}", "no such table", reason)
-    if privacy.where == "central":
-        yield SettingProblem(
-            "privacy.scores", "scores with noise at the server", "noise at the platforms",
-            "They would be asked for before the server has stored what it noised; noised anew "
-            "after a crash, that would be two releases.",
-        )  # fmt: skip
-    if every:
+    every = settings.training.evaluate_every
+    if every and settings.privacy.scores is not None:
         yield SettingProblem(
             "training.evaluate_every", str(every), "0 or no such key",
             "privacy.scores.every says when noised scores are disclosed.",
@@ -108,9 +68,9 @@ def _score_problems(settings: Settings) -> Iterator[SettingProblem]:
 
 def _unit_problems(settings: Settings) -> Iterator[SettingProblem]:
     """Yield shards of one corpus that would put a unit on several platforms."""
-    unit = settings.privacy.unit
-    if unit == "platform":
+    if not mechanism_of(settings).samples_units:
         return
+    unit = settings.privacy.unit
     for number, platform in enumerate(settings.platforms):
         by = platform.split.by
         is_torn = _FROM_FINE_TO_COARSE.index(by) < _FROM_FINE_TO_COARSE.index(unit)
@@ -123,42 +83,43 @@ def _unit_problems(settings: Settings) -> Iterator[SettingProblem]:
             )  # fmt: skip
 
 
-def _algorithm_problems(
-    settings: Settings, algorithm: Algorithm, parameters: object
-) -> Iterator[SettingProblem]:
-    privacy = settings.privacy
-    is_whole = privacy.unit == "platform"
-    if is_whole and algorithm.name == "scaffold":
-        yield SettingProblem(
-            "algorithm.name", "'scaffold' with privacy.unit 'platform'",
-            "an algorithm that sends one update",
-            "Its control variates are sent too; clipping the update does not cover them.",
-        )  # fmt: skip
-    if is_whole and algorithm.sends == "weights":
-        yield SettingProblem(
-            "algorithm.sends", "'weights' with privacy.unit 'platform'", "delta",
-            "Clipping whole weights would shrink the model, not the change.",
-        )  # fmt: skip
-    if privacy.where == "local" or is_whole:
-        return
-    if algorithm.sends != "gradients":
-        yield SettingProblem(
-            "privacy.where", f"'central' with {algorithm.name} and unit {privacy.unit!r}",
-            "local, or unit 'platform'",
-            "Between local steps the shared weights would move along gradients that nobody noised. "
-            "FedAvg of one plain SGD step is fedner with an SGD server.",
-        )  # fmt: skip
-    if isinstance(parameters, FednerSettings):
-        if parameters.local_steps > 1:
-            yield SettingProblem(
-                "algorithm.local_steps", f"{parameters.local_steps} with noise at the server", "1",
-                "The second step would stand on shared weights that nobody noised.",
-            )  # fmt: skip
-        if parameters.loss == "sum":
-            yield SettingProblem(
-                "algorithm.loss", "'sum' with noise at the server", "mean",
-                "The server divides by the joint expected size itself.",
-            )  # fmt: skip
+def mechanism_of(settings: Settings | Study) -> Mechanism:
+    """Return the mechanism of settings with differential privacy."""
+    return MECHANISMS[settings.privacy.mechanism]
+
+
+def asked_of(settings: Settings, algorithm: Algorithm | None) -> Asked:
+    """Return what a file asks for beside its mechanism.
+
+    Args:
+        settings: The settings.
+        algorithm: The algorithm, or None where it is wrong itself.
+    """
+    privacy, partition = settings.privacy, settings.partition
+    asked = Asked(
+        private_part=privacy.private_part,
+        aggregation=settings.participation.aggregation,
+        is_marginal=partition.unannotated == "marginal" and shares_tags(partition.shared),
+        has_scores=privacy.scores is not None,
+        names_unit="unit" in privacy.model_fields_set and privacy.unit != "sentence",
+    )
+    if algorithm is None:
+        return asked
+    return replace(
+        asked,
+        algorithm=algorithm.name,
+        sends=algorithm.sends,
+        has_extra=algorithm.has_extra,
+        loss_reading=algorithm.loss_reading,
+        steps=most_steps(settings, algorithm),
+    )
+
+
+def most_steps(settings: Settings, algorithm: Algorithm) -> int:
+    """Return the most local steps that a round has, by the sizes that the file declares."""
+    batch = settings.training.batch_size
+    sizes = [float(each.public_size or batch) for each in settings.platforms]
+    return max(algorithm.steps(batch, size) for size in sizes)
 
 
 def _delta_problems(settings: Settings) -> Iterator[SettingProblem]:
@@ -167,7 +128,7 @@ def _delta_problems(settings: Settings) -> Iterator[SettingProblem]:
     yield from delta_problems(settings, declared)
 
 
-def delta_problems(settings: Settings, sizes: Mapping[str, int]) -> list[SettingProblem]:
+def delta_problems(settings: Settings | Study, sizes: Mapping[str, int]) -> list[SettingProblem]:
     """Return the platforms whose public size makes the delta of the run worthless.
 
     Args:
@@ -188,7 +149,7 @@ def delta_problems(settings: Settings, sizes: Mapping[str, int]) -> list[Setting
     ]
 
 
-def delta_warnings(settings: Settings, sizes: Mapping[str, int]) -> list[str]:
+def delta_warnings(settings: Settings | Study, sizes: Mapping[str, int]) -> list[str]:
     """Return of which platforms the delta is allowed and still large."""
     if not settings.privacy.enabled:
         return []
@@ -197,9 +158,9 @@ def delta_warnings(settings: Settings, sizes: Mapping[str, int]) -> list[str]:
     return [f"Platform {name}: {warning}." for name, warning in found if warning is not None]
 
 
-def _counted(settings: Settings, sizes: Mapping[str, int]) -> Iterable[tuple[str, int]]:
+def _counted(settings: Settings | Study, sizes: Mapping[str, int]) -> Iterable[tuple[str, int]]:
     """Return how many units a platform's delta is about: the platforms, where they are the unit."""
-    if settings.privacy.unit == "platform":
+    if not mechanism_of(settings).samples_units:
         return [("all platforms", len(settings.platforms))]
     return sizes.items()
 
@@ -258,8 +219,8 @@ def _tuning_problems(settings: Settings) -> Iterator[SettingProblem]:
 def _deployed_platform_problems(
     settings: Settings, platform: PlatformEntry, key: str
 ) -> Iterator[SettingProblem]:
-    unit = settings.privacy.unit
-    counted = "sentence" if unit == "platform" else unit
+    counted = settings.privacy.unit
+    unit = mechanism_of(settings).unit(counted)
     if platform.ledger is None:
         yield SettingProblem(
             f"{key}.ledger", "nothing", "the folder of a ledger that the platform's owner opened",

@@ -8,17 +8,21 @@ from pathlib import Path
 from typing import Any
 
 from fedner.errors import FednerError
+from fedner.federated.messages import RELEASE
 from fedner.privacy.accountant import Spend, epsilon
 from fedner.privacy.events import GaussianRelease, from_json
 from fedner.privacy.ledger import read_spent
 from fedner.privacy.ledger_chain import BudgetLine
 from fedner.privacy.ledger_files import LINES, default_witness, read_checked
 from fedner.privacy.scores import NOISED
-from fedner.runs.folder import FACTS, LEDGER_NAME, RunFolder
-from fedner.runs.privacy import ledger_folder, ledger_name
-from fedner.runs.privacy_checks import delta_warnings
+from fedner.runs.folder import LEDGER_NAME, RunFolder
+from fedner.runs.privacy import ledger_name
+from fedner.runs.privacy_checks import delta_warnings, mechanism_of
+from fedner.runs.reply_log import REPLIES, read_replies
+from fedner.runs.site import Site
+from fedner.runs.site_ledger import ledger_folder
 from fedner.runs.trust import trust_note
-from fedner.settings import Settings
+from fedner.settings import PlatformSettings, Study, platform_settings_of
 
 SIMULATION_NOTE = (
     "Simulation: sample and noise came from a seed. The numbers are those of a DP run, but "
@@ -67,53 +71,84 @@ FROZEN_NOTE = (
 
 
 def run_spent(folder: RunFolder) -> dict[str, Any] | None:
-    """Return what a run, finished or not, spent on every platform; None without privacy.
+    """Return what a simulation, finished or not, spent on every platform; None without DP.
 
     Raises:
         FednerError: A ledger was tampered with or is gone.
     """
-    settings = folder.settings()
-    if not settings.privacy.enabled:
+    study, settings = folder.study(), folder.settings()
+    if not study.privacy.enabled:
         return None
-    rounds, name = folder.rounds(), settings.title
-    if (folder.path / LEDGER_NAME).is_file():
-        name = ledger_name(folder, settings)
+    run = ledger_name(folder, study) if (folder.path / LEDGER_NAME).is_file() else study.title
+    rounds = folder.rounds()
     platforms = {
-        platform.name: _platform_spent(settings, folder.path, platform.name, rounds, name)
-        for platform in sorted(settings.platforms, key=lambda each: each.name)
+        name: _platform_spent(
+            study,
+            platform_settings_of(settings, name),
+            folder.site(name).path,
+            _recorded(rounds, name),
+            run,
+        )
+        for name in study.names
     }
+    return _spent(study, platforms)
+
+
+def site_spent(site: Site) -> dict[str, Any] | None:
+    """Return what a run spent on one platform, by its own record; None without DP.
+
+    Raises:
+        FednerError: Its ledger was tampered with or is gone.
+    """
+    study = site.study
+    if not study.privacy.enabled:
+        return None
+    replies = read_replies(site.folder.path / REPLIES)
+    run = replies[-1].run if replies else study.title
+    sent = {(each.round, each.verb): each for each in replies if each.event and each.run == run}
+    found = (from_json(each.event[RELEASE]) for each in sent.values() if each.event)
+    events = [event for event in found if isinstance(event, GaussianRelease)]
+    spent = _platform_spent(study, site.own, site.folder.path, events, run)
+    return _spent(study, {site.name: spent})
+
+
+def _spent(study: Study, platforms: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
+    held, mechanism = study.privacy, mechanism_of(study)
     return {
-        "where": settings.privacy.where,
-        "unit": settings.privacy.unit,
-        "simulation": settings.privacy.simulation,
-        "delta": settings.privacy.delta,
-        "target_epsilon": settings.privacy.epsilon,
-        "budget": settings.privacy.budget,
-        "private_part": settings.privacy.private_part,
-        "tuned_on": settings.privacy.tuned_on,
-        "uncharged": list(settings.privacy.uncharged),
-        "notes": [*_notes(settings), *_size_notes(folder, settings)],
-        "platforms": platforms,
+        "mechanism": mechanism.name,
+        "noise_by": "server" if mechanism.noises_sum else "platform",
+        "unit": mechanism.unit(held.unit),
+        "simulation": held.simulation,
+        "delta": held.delta,
+        "target_epsilon": held.epsilon,
+        "budget": held.budget,
+        "private_part": held.private_part,
+        "tuned_on": held.tuned_on,
+        "uncharged": list(held.uncharged),
+        "notes": [*_notes(study), *delta_warnings(study, study.public_sizes)],
+        "platforms": dict(platforms),
     }
 
 
 def _platform_spent(
-    settings: Settings, folder: Path, name: str, rounds: Sequence[Mapping[str, Any]], run: str
+    study: Study,
+    own: PlatformSettings,
+    folder: Path,
+    recorded: Sequence[GaussianRelease],
+    run: str,
 ) -> dict[str, Any]:
-    delta = settings.privacy.delta
-    where = ledger_folder(settings, folder, name)
-    events: list[GaussianRelease]
+    """Return what a run spent on a platform: by its ledger, or by the record where it has none."""
+    delta = study.privacy.delta
+    where = ledger_folder(study, own, folder)
+    events = list(recorded)
+    in_all: float | None = None
+    granted = None
     if where is not None and (where / LINES).is_file():
         chain = read_checked(where, default_witness(where))
-        own = [line.event for line in chain.releases if line.run == run]
-        events = [event for event in own if isinstance(event, GaussianRelease)]
+        lines = [line.event for line in chain.releases if line.run == run]
+        events = [event for event in lines if isinstance(event, GaussianRelease)]
         granted = None if chain.budget is None else chain.budget.epsilon
-        in_all: float | None = _finite(
-            read_spent(where, delta=delta).by(settings.privacy.accountant)
-        )
-    else:
-        events = _recorded(rounds, name)
-        in_all = granted = None
+        in_all = _finite(read_spent(where, delta=delta).by(study.privacy.accountant))
     spend = epsilon(merged(events), delta)
     scores = [event for event in events if event.purpose == "statistics"]
     steps = [event for event in events if event.purpose != "statistics"]
@@ -204,23 +239,16 @@ def _finite(value: float) -> float | None:
     return value if math.isfinite(value) else None
 
 
-def _size_notes(folder: RunFolder, settings: Settings) -> list[str]:
-    """Return the warnings that hang on the platforms' public sizes, once those are known."""
-    if not (folder.path / FACTS).is_file():
-        return []
-    return delta_warnings(settings, folder.read(FACTS)["public_sizes"])
-
-
-def _notes(settings: Settings) -> list[str]:
+def _notes(settings: Study) -> list[str]:
     held = settings.privacy
     notes = [SIMULATION_NOTE] if held.simulation else []
     notes.append(trust_note(settings))
     if held.private_part == "frozen":
         notes.append(FROZEN_NOTE)
-    if held.unit == "platform":
-        notes.append(WHOLE_NOTE)
-    else:
+    if mechanism_of(settings).samples_units:
         notes.append(KEYED_NOTE if settings.is_deployed else SPLIT_NOTE)
+    else:
+        notes.append(WHOLE_NOTE)
     notes.append(TUNED_ON[held.tuned_on])
     if settings.embeddings.trainable:
         notes.append(

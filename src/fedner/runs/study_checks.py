@@ -6,18 +6,18 @@ federation file, of a federation in which the missing half is only stood in for.
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
-from typing import cast
+from dataclasses import replace
 
 from fedner.errors import FednerError
 from fedner.models.device import require_device
 from fedner.models.embeddings.origin import EmbeddingOrigin
-from fedner.runs.assembly import Federation, num_rounds
 from fedner.runs.checks import public_problems
-from fedner.runs.embedding_checks import open_encoder, open_words, path_problems
+from fedner.runs.embedding_checks import path_problems
 from fedner.runs.ledgers import require_ledgers
 from fedner.runs.platform_checks import data_problems
 from fedner.runs.platform_data import load_platforms
+from fedner.runs.public_files import open_named_files
+from fedner.runs.schedule import algorithm_for, num_rounds
 from fedner.settings import (
     NamedEncoder,
     NamedVectors,
@@ -59,7 +59,7 @@ def platform_problems(study: Study, own: PlatformSettings) -> list[SettingProble
         study: The study, checked before.
         own: The platform's settings, with every path absolute.
     """
-    problems = policy_problems(study, own, _num_rounds(study))
+    problems = policy_problems(study, own, num_rounds(study, algorithm_for(study)))
     if own.name not in study.names:
         return [*problems, *data_problems(own, None)]
     federation = _stood_in(study, own)
@@ -87,19 +87,6 @@ def text_problems(study: Study, own: PlatformSettings) -> list[SettingProblem]:
     except SettingsError as error:
         return [_own_key(each, 0, own.name) for each in error.problems]
     return []
-
-
-@dataclass(frozen=True, slots=True)
-class _Sized:
-    """What the length of a run depends on."""
-
-    settings: Settings
-    public_sizes: dict[str, int]
-
-
-def _num_rounds(study: Study) -> int:
-    """Return how many rounds a study has, by public facts."""
-    return num_rounds(cast("Federation", _Sized(_stood_in(study), study.public_sizes)))
 
 
 def _stood_in(study: Study, own: PlatformSettings | None = None) -> Settings:
@@ -196,8 +183,8 @@ def embedding_origins(
     Raises:
         SettingsError: One cannot be opened.
     """
-    words, encoder = open_words(federation), open_encoder(federation, device)
-    return words.origin, None if encoder is None else encoder.origin
+    files = open_named_files(federation, device)
+    return files.words.origin, files.context
 
 
 def _other_than(

@@ -1,15 +1,8 @@
 """Whom a run's platforms must trust: said only where it is true."""
 
-from fedner.settings import Settings
+from fedner.privacy.mechanisms import MECHANISMS
+from fedner.settings import Study
 
-UNTRUSTED = (
-    "Every platform added its own noise, from its operating system's entropy, before anything was "
-    "sent; the server need not be trusted. How long an answer takes is not covered."
-)
-CENTRAL = (
-    "The server must be trusted: it sees every platform's clipped sums before it adds the noise. "
-    "Who sees only the shared weights sees noised values."
-)
 WITHOUT_NOISE = (
     "The server must be trusted: updates were clipped, but no noise was added, and epsilon is "
     "infinite."
@@ -24,7 +17,7 @@ NOTHING = (
 )
 
 
-def trust_note(settings: Settings) -> str:
+def trust_note(settings: Study) -> str:
     """Return whom the platforms of a run must trust.
 
     Guarantee:
@@ -38,4 +31,4 @@ def trust_note(settings: Settings) -> str:
         return SIMULATED
     if held.noise_multiplier == 0:
         return WITHOUT_NOISE
-    return CENTRAL if held.where == "central" else UNTRUSTED
+    return MECHANISMS[held.mechanism].trust

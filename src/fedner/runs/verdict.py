@@ -112,7 +112,7 @@ def privacy_sentence(spent: Mapping[str, Any] | None) -> str:
         return (
             f"Simulated differential privacy ({terms}): the noise had a seed, nobody is protected."
         )
-    where = (
-        "by a server that must be trusted" if spent["where"] == "central" else "by each platform"
-    )
+    where = {"server": "by a server that must be trusted", "platform": "by each platform"}[
+        spent["noise_by"]
+    ]
     return f"Differential privacy: {terms} spent at most, noise added {where}."

@@ -227,7 +227,12 @@ def platform_settings_of(federation: Settings, name: str) -> PlatformSettings:
         cache=own.cache or held.cache,
     )
     kept = {key: getattr(entry, key) for key in PlatformSettings.model_fields}
-    changed = {"embeddings": embeddings, "device": entry.device or federation.engine.device}
+    engine = federation.engine
+    changed = {
+        "embeddings": embeddings,
+        "device": entry.device or engine.device,
+        "recorded_graphs": entry.recorded_graphs or engine.recorded_graphs,
+    }
     return PlatformSettings(**{**kept, **changed})
 
 

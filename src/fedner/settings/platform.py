@@ -12,6 +12,7 @@ from fedner.settings.sections import (
     PlatformName,
     Positive,
     Rate,
+    RecordedGraphs,
     Section,
     Share,
 )
@@ -88,14 +89,16 @@ class PlatformSettings(Section):
     """What one platform alone holds (platform.toml): its data, how they are read, its own rules.
 
     `data` is a path, or "synthetic:NAME" for a built-in platform of `num_sentences`. `options`
-    are those of the format itself, which its reader declares (`fedner data formats`). `label_map` renames types or, with an empty string, leaves them
-    out. `shard = "2/5"` takes the second of five equal shards of the data, drawn by the seed: one
-    corpus among platforms that do not exist, for simulations; an own test file stays whole.
-    `encoding` is that of text files, UTF-8 by default; `patients` says whose text each document is
-    where the format does not. `ledger` is the folder of the platform's privacy ledger, one for all
-    runs, which its owner opened (`fedner privacy open`); a simulation makes its own in the run
-    folder. `budget` is the most epsilon that one study may spend here, on top of what the ledger
-    grants. `device` is where this platform computes.
+    are those of the format itself, which its reader declares (`fedner data formats`).
+    `label_map` renames types or, with an empty string, leaves them out. `shard = "2/5"` takes
+    the second of five equal shards of the data, drawn by the seed: one corpus among platforms
+    that do not exist, for simulations; an own test file stays whole. `encoding` is that of text
+    files, UTF-8 by default; `patients` says whose text each document is where the format does
+    not. `ledger` is the folder of the platform's privacy ledger, one for all runs, which its
+    owner opened (`fedner privacy open`); a simulation makes its own in the run folder. `budget`
+    is the most epsilon that one study may spend here, on top of what the ledger grants.
+    `device` is where this platform computes; on a GPU its steps are recorded and replayed
+    unless `recorded_graphs` is "off".
     """
 
     name: PlatformName
@@ -117,6 +120,7 @@ class PlatformSettings(Section):
     ledger: str | None = None
     budget: Rate | None = None
     device: Device | None = None
+    recorded_graphs: RecordedGraphs | None = None
     embeddings: OwnEmbeddings = Field(default_factory=OwnEmbeddings)
     policy: PolicySettings = Field(default_factory=PolicySettings)
 

@@ -33,13 +33,7 @@ def mechanism_name(study: Study) -> str:
 
     A simulation's noise comes from a seed that the study names: it protects nobody.
     """
-    privacy = study.privacy
-    if not study.is_deployed:
-        return NO_MECHANISM
-    unit = "platform" if privacy.unit == "platform" else "unit"
-    if unit == "platform" and privacy.where == "local":
-        return unit
-    return f"{unit}-{privacy.where}"
+    return study.privacy.mechanism if study.is_deployed else NO_MECHANISM
 
 
 def _participant_problems(study: Study, own: PlatformSettings) -> Iterator[SettingProblem]:

@@ -13,8 +13,10 @@ from pydantic_core import ErrorDetails
 
 from fedner.errors import FednerError
 from fedner.settings.federation import Settings
+from fedner.settings.platform import PlatformSettings
 from fedner.settings.problems import SettingProblem, SettingsError, nearest
 from fedner.settings.sections import SYNTHETIC
+from fedner.settings.study import Study, StudyPlatform
 
 MOST_FIXES = 8
 FEDERATION_NEEDS = "[training] and one [[platforms]]"
@@ -253,9 +255,8 @@ def _problem(detail: ErrorDetails, model: type[BaseModel], prefix: str) -> Setti
     key = prefix + dotted(location)
     if detail["type"] == "extra_forbidden":
         known = _keys_at(model, location[:-1])
-        return SettingProblem(key, "a key that there is not", _listed(known), nearest(
-            str(location[-1]), known
-        ))  # fmt: skip
+        hint = _other_half(model, location) or nearest(str(location[-1]), known)
+        return SettingProblem(key, "a key that there is not", _listed(known), hint)
     if detail["type"] == "missing":
         return SettingProblem(key, "nothing", "this key", "Add it.")
     if detail["type"] == "literal_error":
@@ -268,6 +269,19 @@ def _problem(detail: ErrorDetails, model: type[BaseModel], prefix: str) -> Setti
     if expected is None:
         expected = detail["msg"].removeprefix("Input should be ")
     return SettingProblem(key or "the file", shown(detail["input"]), expected)
+
+
+def _other_half(model: type[BaseModel], location: Sequence[str | int]) -> str:
+    """Return where a key belongs that stands in the wrong half of a federation, or nothing."""
+    last, is_of_platform = location[-1], location[0] == "platforms" and len(location) == 3
+    if model is Study and is_of_platform and last in PlatformSettings.model_fields:
+        return "Only the platform itself holds it: it belongs in its platform.toml."
+    if model is Study and location == ("engine",):
+        return "It belongs to a simulation: to a federation file, or --set engine.KEY=VALUE."
+    public = {*Study.model_fields, *StudyPlatform.model_fields}
+    if model is PlatformSettings and len(location) == 1 and last in public:
+        return "Everyone knows it: it belongs in study.toml."
+    return ""
 
 
 def _is_digest(location: Sequence[str | int]) -> bool:

@@ -1,6 +1,6 @@
 """The sections of a configuration: shapes, types and ranges; nothing here knows other rooms."""
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, get_args
 
 from pydantic import (
     BaseModel,
@@ -22,8 +22,10 @@ Lowercase = Literal["never", "fallback", "always"]
 Unknown = Literal["zero", "mean", "hash-bucket"]
 Baseline = Literal["local-only", "centralized"]
 Device = Literal["cpu", "cuda", "auto"]
+RecordedGraphs = Literal["auto", "off"]
 Unannotated = Literal["outside", "marginal"]
 TagScheme = Literal["IO", "IOB1", "BIO", "BIOES", "BILOU"]
+MechanismName = Literal["none", "unit-local", "unit-central", "platform", "platform-central"]
 TunedOn = Literal["nothing", "public", "charged", "protected"]
 
 # A platform has a folder of its own, named after it.
@@ -156,6 +158,12 @@ class NoisedScoreSettings(Section):
 class PrivacySettings(Section):
     """Differential privacy of what each platform transmits.
 
+    `mechanism` says what is clipped and noised, and by whom (`privacy.mechanisms`): "unit-local"
+    (units, noise of each platform), "unit-central" (units, noise of a trusted server), "platform"
+    (the whole update, noise of each platform), "platform-central" (the whole update, noise of a
+    trusted server). "none", for comparisons, is what a file without this table means. `unit` is
+    what is protected where units are.
+
     Either `noise_multiplier` (0 clips without noise, in a simulation), or `epsilon` as a target for
     which it is computed. `max_grad_norm` bounds each unit. Unit and `delta` must be those that the
     platforms' ledgers grant: a file asks, the owner of a ledger decides. `budget` is that of a
@@ -166,9 +174,8 @@ class PrivacySettings(Section):
     as tuning on them. `scores` lets noised scores be disclosed.
     """
 
-    enabled: bool = False
-    where: Literal["local", "central"] = "local"
-    unit: Literal["sentence", "document", "patient", "platform"] = "sentence"
+    mechanism: MechanismName = "none"
+    unit: Literal["sentence", "document", "patient"] = "sentence"
     max_grad_norm: Rate = 1.0
     noise_multiplier: Annotated[float, Field(ge=0)] | None = None
     epsilon: Rate | None = None
@@ -184,6 +191,20 @@ class PrivacySettings(Section):
     tuned_on: TunedOn | None = None
     uncharged: tuple[str, ...] = ()
     scores: NoisedScoreSettings | None = None
+
+    @property
+    def enabled(self) -> bool:
+        """Whether there is differential privacy at all."""
+        return self.mechanism != "none"
+
+    @model_validator(mode="after")
+    def _names_its_mechanism(self) -> "PrivacySettings":
+        if self.model_fields_set and "mechanism" not in self.model_fields_set:
+            known = ", ".join(get_args(MechanismName))
+            raise PydanticCustomError(
+                "mechanism", "a key mechanism, one of {known}", {"known": known}
+            )
+        return self
 
     @model_validator(mode="after")
     def _has_one_strength(self) -> "PrivacySettings":
@@ -237,9 +258,17 @@ class ParticipationSettings(Section):
 class EngineSettings(Section):
     """Where platforms compute; 0 workers is this very process.
 
-    On a GPU workers train the baselines side by side; rounds are taken in this process.
+    On a GPU workers train the baselines side by side; rounds are taken in this process. `spill`
+    holds one platform of each process in memory and the others on disk. `as_bytes` sends orders and
+    replies through their byte form even within one process, as on a network. `timeout` is how many
+    seconds all replies to an order may take; who has not answered then is missing.
+    On a GPU the steps of rounds are recorded and replayed (`recorded_graphs`) where the tagger
+    allows it.
     """
 
     workers: Annotated[int, Field(ge=0, le=1024)] = 0
     device: Device = "cpu"
     spill: bool = False
+    as_bytes: bool = False
+    timeout: Rate | None = None
+    recorded_graphs: RecordedGraphs = "auto"

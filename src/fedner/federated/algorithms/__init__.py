@@ -4,7 +4,14 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from fedner.errors import FednerError
-from fedner.federated.algorithms.algorithm import Algorithm, Server
+from fedner.federated.algorithms.algorithm import (
+    Algorithm,
+    Server,
+    baseline_batches,
+    epoch_rounds,
+    lasting,
+    one_step,
+)
 from fedner.federated.algorithms.fedadam import FedAdamSettings, fedadam
 from fedner.federated.algorithms.fedavg import FedAvgSettings, LocalTraining, fedavg
 from fedner.federated.algorithms.fedner import FednerSettings, fedner
@@ -22,23 +29,34 @@ __all__ = [
     "ScaffoldSettings",
     "Server",
     "algorithm_named",
+    "baseline_batches",
+    "epoch_rounds",
     "fedadam",
     "fedavg",
     "fedner",
     "fedprox",
+    "lasting",
+    "one_step",
     "scaffold",
 ]
 
 
 class Row(NamedTuple):
-    """An algorithm's maker and the settings that it takes."""
+    """An algorithm's maker and the settings that it takes.
+
+    Attributes:
+        make: Makes the algorithm of its settings.
+        settings: Their type.
+        steps_shared: The key of its settings that says how shared weights are stepped.
+    """
 
     make: Callable[[Any], Algorithm]
     settings: type
+    steps_shared: str = "local.optimizer"
 
 
 ALGORITHMS: dict[str, Row] = {
-    "fedner": Row(fedner, FednerSettings),
+    "fedner": Row(fedner, FednerSettings, "server_optimizer"),
     "fedavg": Row(fedavg, FedAvgSettings),
     "fedprox": Row(fedprox, FedProxSettings),
     "fedadam": Row(fedadam, FedAdamSettings),

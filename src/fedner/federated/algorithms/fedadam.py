@@ -19,10 +19,11 @@ from fedner.federated.algorithms.fedavg import (
     LocalTraining,
     check_training,
     num_steps,
+    rounds_of_training,
     train_locally,
 )
-from fedner.federated.messages import Broadcast
-from fedner.federated.platform import Contribution, Local, Platform
+from fedner.federated.messages import Order
+from fedner.federated.platform import Contribution, Platform
 from fedner.tensors import SharedState
 
 
@@ -52,11 +53,12 @@ def fedadam(settings: FedAdamSettings | None = None) -> Algorithm:
     return Algorithm(
         "fedadam",
         partial(_init, chosen),
-        Local(
-            partial(_local, chosen), partial(num_steps, chosen.local), name=f"fedadam {chosen!r}"
-        ),
+        partial(_local, chosen),
         partial(_advance, chosen),
         weighting=chosen.weighting,
+        steps=partial(num_steps, chosen.local),
+        rounds_per_epoch=partial(rounds_of_training, chosen.local),
+        identity=f"fedadam {chosen!r}",
     )
 
 
@@ -69,7 +71,7 @@ def _init(settings: FedAdamSettings, shared: SharedState) -> Server:
     return Server(copied(shared), memory={**first, **second})
 
 
-def _local(settings: FedAdamSettings, platform: Platform, broadcast: Broadcast) -> Contribution:
+def _local(settings: FedAdamSettings, platform: Platform, broadcast: Order) -> Contribution:
     return Contribution(*train_locally(platform, broadcast, settings.local))
 
 

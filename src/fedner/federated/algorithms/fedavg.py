@@ -9,7 +9,8 @@ What differs: only the shared part is averaged. Private weights keep their own o
 steps them at every local step and goes on from round to round.
 """
 
-from collections.abc import Callable
+import math
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Literal, NamedTuple
@@ -20,8 +21,8 @@ from torch import Tensor
 from fedner.errors import FednerError
 from fedner.federated.aggregate import Combined
 from fedner.federated.algorithms.algorithm import Algorithm, Server, Weighting, copied
-from fedner.federated.messages import Broadcast
-from fedner.federated.platform import Contribution, Gradient, Local, Platform
+from fedner.federated.messages import Order
+from fedner.federated.platform import Contribution, Gradient, Platform
 from fedner.optimizers import Optimizer, OptimizerSettings
 from fedner.tensors import SharedState, map_shared
 
@@ -84,10 +85,13 @@ def fedavg(settings: FedAvgSettings | None = None) -> Algorithm:
     return Algorithm(
         "fedavg",
         start,
-        Local(partial(_local, chosen), partial(num_steps, chosen.local), name=f"fedavg {chosen!r}"),
+        partial(_local, chosen),
         partial(_advance, chosen),
         weighting=chosen.weighting,
         sends="differences" if chosen.sends == "delta" else "weights",
+        steps=partial(num_steps, chosen.local),
+        rounds_per_epoch=partial(rounds_of_training, chosen.local),
+        identity=f"fedavg {chosen!r}",
     )
 
 
@@ -106,16 +110,26 @@ def check_training(training: LocalTraining) -> None:
         )
 
 
-def num_steps(training: LocalTraining, platform: Platform, batch: int) -> int:
-    """Return how many steps a round takes; under differential privacy by public facts alone."""
+def num_steps(training: LocalTraining, batch: int, size: float) -> int:
+    """Return how many steps local training over so many sentences takes."""
     if training.steps is not None:
         return training.steps
-    return platform.steps_of(training.epochs, batch)
+    return training.epochs * max(1, math.ceil(size / batch))
+
+
+def rounds_of_training(
+    training: LocalTraining, sizes: Mapping[str, int], batch: int, num_sampled: int | None
+) -> float:
+    """Return how many rounds of local training show every platform's sentences about once."""
+    turns = 1.0 if num_sampled is None else len(sizes) / num_sampled
+    if training.steps is None:
+        return turns / training.epochs
+    return turns * max(-(-size // batch) for size in sizes.values()) / training.steps
 
 
 def train_locally(
     platform: Platform,
-    broadcast: Broadcast,
+    broadcast: Order,
     training: LocalTraining,
     adjust: Adjust | None = None,
 ) -> Trained:
@@ -127,7 +141,7 @@ def train_locally(
         training: How long, and with which optimizer.
         adjust: Makes the direction of a shared step of its gradient (FedProx, SCAFFOLD).
     """
-    steps = num_steps(training, platform, broadcast.batches[platform.name])
+    steps = num_steps(training, broadcast.batches[platform.name], platform.slice_size)
     optimizer = Optimizer(training.optimizer)
     weights, losses = platform.shared(), []
     for step in range(steps):
@@ -140,7 +154,7 @@ def train_locally(
         return Trained(map_shared(torch.sub, weights, broadcast.shared), losses)
 
 
-def _local(settings: FedAvgSettings, platform: Platform, broadcast: Broadcast) -> Contribution:
+def _local(settings: FedAvgSettings, platform: Platform, broadcast: Order) -> Contribution:
     delta, losses = train_locally(platform, broadcast, settings.local)
     tensors = delta if settings.sends == "delta" else copied(platform.shared())
     return Contribution(tensors, losses)

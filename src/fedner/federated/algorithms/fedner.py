@@ -21,17 +21,24 @@ difference of weights, so that the server's optimizer consumes what it was made 
 is Algorithm 1.
 """
 
-from dataclasses import dataclass, field
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 from functools import partial
 
 import torch
 
 from fedner.errors import FednerError
 from fedner.federated.aggregate import Combined
-from fedner.federated.algorithms.algorithm import Algorithm, Server, copied, stepped
-from fedner.federated.messages import Broadcast
-from fedner.federated.platform import Contribution, Local, LossReading, Platform
-from fedner.federated.sizes import Batching
+from fedner.federated.algorithms.algorithm import (
+    Algorithm,
+    Server,
+    copied,
+    joint_batch_and_share,
+    stepped,
+)
+from fedner.federated.messages import Order
+from fedner.federated.platform import Contribution, LossReading, Platform
+from fedner.federated.sizes import Batching, rounds_per_epoch
 from fedner.optimizers import Optimizer, OptimizerSettings
 from fedner.tensors import SharedState, map_shared
 
@@ -63,15 +70,16 @@ def fedner(settings: FednerSettings | None = None) -> Algorithm:
     return Algorithm(
         "fedner",
         partial(_init, chosen),
-        Local(
-            partial(_local, chosen),
-            partial(_num_steps, chosen),
-            reading=chosen.loss,
-            name=f"fedner {chosen!r}",
-        ),
+        partial(_local, chosen),
         partial(_advance, chosen),
         batching=chosen.batching,
         sends="gradients",
+        loss_reading=chosen.loss,
+        steps=partial(_steps, chosen),
+        rounds_per_epoch=partial(_rounds_per_epoch, chosen),
+        lasting=partial(_lasting, chosen),
+        baseline_batches=joint_batch_and_share,
+        identity=f"fedner {chosen!r}",
     )
 
 
@@ -79,11 +87,30 @@ def _init(settings: FednerSettings, shared: SharedState) -> Server:
     return Server(copied(shared), optimizer=Optimizer(settings.server_optimizer))
 
 
-def _num_steps(settings: FednerSettings, platform: Platform, batch: int) -> int:  # noqa: ARG001
+def _steps(settings: FednerSettings, batch: int, public_size: float) -> int:  # noqa: ARG001
     return settings.local_steps
 
 
-def _local(settings: FednerSettings, platform: Platform, broadcast: Broadcast) -> Contribution:
+def _rounds_per_epoch(
+    settings: FednerSettings, sizes: Mapping[str, int], batch: int, num_sampled: int | None
+) -> float:
+    steps = -(-sum(sizes.values()) // batch)
+    if settings.batching == "each":
+        steps = max(-(-size // batch) for size in sizes.values())
+    elif num_sampled is None:
+        steps = rounds_per_epoch(sizes, batch)
+    return max(1, -(-steps // settings.local_steps))
+
+
+def _lasting(settings: FednerSettings, rounds: int) -> Algorithm:
+    """Return FedNER whose server's schedule ends with the run, unless it says where itself."""
+    server = settings.server_optimizer
+    if server.schedule == "constant" or server.decay_steps is not None:
+        return fedner(settings)
+    return fedner(replace(settings, server_optimizer=replace(server, decay_steps=rounds)))
+
+
+def _local(settings: FednerSettings, platform: Platform, broadcast: Order) -> Contribution:
     losses, total = [], SharedState({})
     for step in range(settings.local_steps):
         gradient = platform.gradient(broadcast, step, settings.loss)
@@ -108,8 +135,9 @@ def _added(total: SharedState, gradient: SharedState) -> SharedState:
 @torch.no_grad()
 def sgd_step(weights: SharedState, gradient: SharedState, learning_rate: float) -> None:
     """Take one plain step in place."""
-    for name, tensor in gradient.items():
-        weights[name].sub_(tensor, alpha=learning_rate)
+    if gradient:
+        into = [weights[name] for name in gradient]
+        torch._foreach_sub_(into, list(gradient.values()), alpha=learning_rate)
 
 
 def _advance(settings: FednerSettings, server: Server, combined: Combined) -> Server:

@@ -17,11 +17,12 @@ from fedner.federated.algorithms.fedavg import (
     LocalTraining,
     check_training,
     num_steps,
+    rounds_of_training,
     start,
     train_locally,
 )
-from fedner.federated.messages import Broadcast
-from fedner.federated.platform import Contribution, Gradient, Local, Platform
+from fedner.federated.messages import Order
+from fedner.federated.platform import Contribution, Gradient, Platform
 from fedner.tensors import SharedState, map_shared
 
 
@@ -46,12 +47,19 @@ def fedprox(settings: FedProxSettings | None = None) -> Algorithm:
     check_training(chosen.local)
     if chosen.mu < 0:
         raise FednerError(f"mu: found {chosen.mu}; expected 0 or more")
-    steps = partial(num_steps, chosen.local)
-    local = Local(partial(_local, chosen), steps, name=f"fedprox {chosen!r}")
-    return Algorithm("fedprox", start, local, _advance, weighting=chosen.weighting)
+    return Algorithm(
+        "fedprox",
+        start,
+        partial(_local, chosen),
+        _advance,
+        weighting=chosen.weighting,
+        steps=partial(num_steps, chosen.local),
+        rounds_per_epoch=partial(rounds_of_training, chosen.local),
+        identity=f"fedprox {chosen!r}",
+    )
 
 
-def _local(settings: FedProxSettings, platform: Platform, broadcast: Broadcast) -> Contribution:
+def _local(settings: FedProxSettings, platform: Platform, broadcast: Order) -> Contribution:
     weights = platform.shared()
 
     @torch.no_grad()

@@ -21,10 +21,16 @@ import torch
 from fedner.errors import FednerError
 from fedner.federated.aggregate import Combined
 from fedner.federated.algorithms.algorithm import Algorithm, Server, Weighting, copied
-from fedner.federated.algorithms.fedavg import LocalTraining, check_training, num_steps, plain_sgd
+from fedner.federated.algorithms.fedavg import (
+    LocalTraining,
+    check_training,
+    num_steps,
+    plain_sgd,
+    rounds_of_training,
+)
 from fedner.federated.algorithms.fedavg import train_locally as train
-from fedner.federated.messages import Broadcast
-from fedner.federated.platform import Contribution, Gradient, Local, Platform
+from fedner.federated.messages import Order
+from fedner.federated.platform import Contribution, Gradient, Platform
 from fedner.tensors import SharedState, map_shared
 
 
@@ -60,13 +66,16 @@ def scaffold(settings: ScaffoldSettings | None = None) -> Algorithm:
         raise FednerError(
             f"local_learning_rate: found {chosen.local_learning_rate}; expected above 0"
         )
-    steps = partial(num_steps, chosen.local)
     return Algorithm(
         "scaffold",
         _init,
-        Local(partial(_local, chosen), steps, has_extra=True, name=f"scaffold {chosen!r}"),
+        partial(_local, chosen),
         partial(_advance, chosen),
         weighting=chosen.weighting,
+        has_extra=True,
+        steps=partial(num_steps, chosen.local),
+        rounds_per_epoch=partial(rounds_of_training, chosen.local),
+        identity=f"scaffold {chosen!r}",
     )
 
 
@@ -75,7 +84,7 @@ def _init(shared: SharedState) -> Server:
 
 
 @torch.no_grad()
-def _local(settings: ScaffoldSettings, platform: Platform, broadcast: Broadcast) -> Contribution:
+def _local(settings: ScaffoldSettings, platform: Platform, broadcast: Order) -> Contribution:
     common = broadcast.extra
     own = _baseline(platform)
 

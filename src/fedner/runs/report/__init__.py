@@ -1,15 +1,15 @@
 """What is written of a run for people: the report (HTML, offline) and the model card (Markdown)."""
 
 from fedner.durable import write_text
-from fedner.runs.folder import DISCLOSURE, FACTS, PRIVACY, SCORES, SETTINGS, RunFolder
+from fedner.runs.folder import DISCLOSURE, FACTS, PRIVACY, SCORES, SETTINGS, RunFolder, SiteFolder
 from fedner.runs.report.card import card
 from fedner.runs.report.page import Findings, page
 
-__all__ = ["write_report"]
+__all__ = ["Findings", "write_report", "write_site_report"]
 
 
 def write_report(folder: RunFolder) -> None:
-    """Write the report and the model card of a finished run, from what its folder holds.
+    """Write the report and the model card of a finished simulation, from what its folder holds.
 
     Raises:
         FednerError: The run is not finished.
@@ -22,5 +22,14 @@ def write_report(folder: RunFolder) -> None:
         rounds=folder.rounds(),
         privacy=folder.read(PRIVACY) if (folder.path / PRIVACY).is_file() else None,
     )
+    _write(folder, found)
+
+
+def write_site_report(folder: SiteFolder, found: Findings) -> None:
+    """Write a platform's own report and the model card of its tagger."""
+    _write(folder, found)
+
+
+def _write(folder: RunFolder | SiteFolder, found: Findings) -> None:
     write_text(folder.report, page(found), owner_only=True)
     write_text(folder.card, card(found), owner_only=True)

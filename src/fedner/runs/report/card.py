@@ -324,7 +324,7 @@ def _left(found: Findings) -> str:
             f"{one['numbers_per_update']:,}",
             f"{one['bytes']:,} ({size(one['bytes'])})",
             f"{one['training_losses']:,}",
-            f"{one['evaluations']:,}",
+            f"{one['score_reports']:,}",
         ]
         for name, one in found.disclosure["platforms"].items()
     ]

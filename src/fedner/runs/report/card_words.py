@@ -42,7 +42,7 @@ NO_PRIVACY = (
     f"**No differential privacy.** Updates were transmitted without noise. {NOTHING} Trained "
     "weights can remember "
     "rare words and mentions: hand them only to those who might see the texts, or train with "
-    "`privacy.enabled = true`."
+    "a `[privacy]` table."
 )
 OTHER_TEXTS = (
     "Other languages, kinds of text and ways of tokenising, and words of later years, lower the "

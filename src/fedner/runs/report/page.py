@@ -257,7 +257,7 @@ def _left(found: Findings) -> str:
                 f"{platform['numbers_per_update']:,}",
                 size(platform["bytes"]),
                 f"{platform['training_losses']:,}",
-                f"{platform['evaluations']:,}",
+                f"{platform['score_reports']:,}",
                 f"{platform['numbers_kept']:,}",
             ]
         )

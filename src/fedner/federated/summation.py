@@ -1,0 +1,133 @@
+"""How the replies of a round become one sum: in the clear, or in phases that hide each reply.
+
+A `Summation` has a side at the platform, which may keep secrets between the phases of a round, and
+a side at the coordinator, made anew for each round. The phases of a round:
+
+    1 .. before             `sum` orders: keys and shares, relayed between platforms
+    before + 1              the `round` order: each platform works, and sends what hides its update
+    before + 2 .. + after   `sum` orders to those whose values came (`Order.batches` names them):
+                            what is needed to take away the masks of those who dropped out
+
+What a platform puts in is up to it: one that shall weigh more multiplies its update first. The
+coordinator divides the total by the weights of those who are in it, or noises it.
+
+`PLAIN` has no phases: updates come as they are, are screened one by one and folded by the rule of
+the run. To add another: a record like `PLAIN`, with both sides (see
+`tests/extending/test_add_summation.py`).
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Protocol
+
+from torch import Tensor
+
+from fedner.errors import FednerError
+from fedner.federated.messages import Order, SumMessage, Update
+from fedner.tensors import SharedState
+
+Relayed = Mapping[str, Mapping[str, bytes]]
+Totals = Mapping[str, Tensor]
+
+
+class PlatformSum(Protocol):
+    """A platform's side."""
+
+    def phase(self, order: Order) -> SumMessage:
+        """Answer a `sum` order; secrets stay here."""
+
+    def protect(self, order: Order, update: Update) -> Update | SumMessage:
+        """Return what leaves in place of an update: itself, or `values_of` it, hidden."""
+
+
+class ServerSum(Protocol):
+    """The coordinator's side, for one round."""
+
+    def relay(self, phase: int, messages: Mapping[str, SumMessage]) -> Relayed:
+        """Return what each platform gets of the others in the next order: by recipient, sender."""
+
+    def total(
+        self, values: Mapping[str, SumMessage], after: Mapping[int, Mapping[str, SumMessage]]
+    ) -> Totals:
+        """Return the sum of what `values` hide, by the names of `values_of`.
+
+        Args:
+            values: What came to the `round` order, by platform.
+            after: What came in the phases after it, by phase, then platform.
+
+        Raises:
+            FednerError: If the masks cannot be taken away.
+        """
+
+
+@dataclass(frozen=True, slots=True)
+class Summation:
+    """How replies become one sum.
+
+    Attributes:
+        name: What people call it.
+        at_platform: Makes a platform's side, of its name; it lives as long as its process.
+        at_server: Makes the coordinator's side of one round; None where updates come in the clear.
+        before: How many phases come before the values.
+        after: How many come after them.
+    """
+
+    name: str
+    at_platform: Callable[[str], PlatformSum]
+    at_server: Callable[[], ServerSum] | None = None
+    before: int = 0
+    after: int = 0
+
+    @property
+    def num_phases(self) -> int:
+        """All phases of a round, the values included."""
+        return self.before + 1 + self.after
+
+
+class _PlainSum:
+    """The side of a platform that hides nothing."""
+
+    def phase(self, order: Order) -> SumMessage:
+        """Refuse: there is no such phase."""
+        raise FednerError(f"phase {order.phase} of a plain sum, which has none")
+
+    def protect(self, order: Order, update: Update) -> Update:  # noqa: ARG002 - of the protocol
+        """Return the update as it is."""
+        return update
+
+
+def _plain_side(name: str) -> PlatformSum:  # noqa: ARG001 - the same for all
+    return _PlainSum()
+
+
+PLAIN = Summation("plain", _plain_side)
+
+
+def values_of(update: Update) -> dict[str, Tensor]:
+    """Return all tensors of an update by one name each: what a summation sums up."""
+    flat = {f"tensors/{name}": tensor for name, tensor in update.tensors.items()}
+    return flat | {f"extra/{name}": tensor for name, tensor in update.extra.items()}
+
+
+def parts_of(totals: Totals) -> tuple[SharedState, SharedState]:
+    """Return the tensors and the extras of a total.
+
+    Raises:
+        FednerError: If it has other names.
+    """
+    parts: dict[str, dict[str, Tensor]] = {"tensors": {}, "extra": {}}
+    for key, tensor in totals.items():
+        part, _, name = key.partition("/")
+        if part not in parts or not name:
+            raise FednerError(f"a total with {key!r:.60}; expected the names of `values_of`")
+        parts[part][name] = tensor
+    return SharedState(parts["tensors"]), SharedState(parts["extra"])
+
+
+def relayed_entries(messages: Mapping[str, SumMessage]) -> Relayed:
+    """Return the entries of messages by recipient, then sender: the usual `ServerSum.relay`."""
+    found: dict[str, dict[str, bytes]] = {}
+    for sender, message in sorted(messages.items()):
+        for recipient, data in message.entries.items():
+            found.setdefault(recipient, {})[sender] = data
+    return found

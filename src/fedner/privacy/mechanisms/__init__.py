@@ -1,0 +1,41 @@
+"""The mechanisms by name: one row each."""
+
+from fedner.privacy.mechanisms.mechanism import (
+    Asked,
+    ClippedStep,
+    Mechanism,
+    NoiseTerms,
+    PlatformPrivacy,
+    PrivatePart,
+    ScoreNoise,
+    SumRelease,
+    require_fitting,
+    without_rows,
+)
+from fedner.privacy.mechanisms.platform import PLATFORM
+from fedner.privacy.mechanisms.platform_central import PLATFORM_CENTRAL
+from fedner.privacy.mechanisms.unit_central import UNIT_CENTRAL
+from fedner.privacy.mechanisms.unit_local import UNIT_LOCAL
+
+__all__ = [
+    "MECHANISMS",
+    "PLATFORM",
+    "PLATFORM_CENTRAL",
+    "UNIT_CENTRAL",
+    "UNIT_LOCAL",
+    "Asked",
+    "ClippedStep",
+    "Mechanism",
+    "NoiseTerms",
+    "PlatformPrivacy",
+    "PrivatePart",
+    "ScoreNoise",
+    "SumRelease",
+    "require_fitting",
+    "without_rows",
+]
+
+# Rows are in `settings.sections.MechanismName` too: settings know no other room.
+MECHANISMS: dict[str, Mechanism] = {
+    each.name: each for each in (UNIT_LOCAL, UNIT_CENTRAL, PLATFORM, PLATFORM_CENTRAL)
+}

@@ -1,0 +1,290 @@
+"""A whole federation on one machine: sites, coordinator, baselines, and one report over all.
+
+Sites and coordinator are the same as across hospitals, and only messages pass between them. What a
+simulation alone can do is to look at all of them: the centralized baseline and the joint report.
+Everything is written into the run folder as soon as it is known; a run that was stopped at any
+moment goes on from there.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import closing
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from fedner.corpus.document import Corpus
+from fedner.engines.in_process import InProcess
+from fedner.engines.workers import Workers
+from fedner.federated.algorithms import Algorithm
+from fedner.federated.answering import one_thread
+from fedner.federated.checkpoints import platform_folder
+from fedner.federated.engine import Engine
+from fedner.federated.record import RoundRecord
+from fedner.models.device import require_device
+from fedner.runs.annotated_types import IN_FILE, Wording
+from fedner.runs.centralized import train_joined
+from fedner.runs.checks import require_fitting
+from fedner.runs.coordinator import coordinate
+from fedner.runs.embedding_checks import SOURCE as EMBEDDINGS
+from fedner.runs.embedding_checks import path_problems
+from fedner.runs.folder import (
+    CENTRALIZED,
+    LOCAL_ONLY,
+    RunFolder,
+    begin,
+    check_folder,
+    discard_empty,
+)
+from fedner.runs.joint_results import write_joint_results
+from fedner.runs.ledgers import require_ledgers, require_room
+from fedner.runs.local_training import BaselinePoint, OnPoint, train_baseline
+from fedner.runs.outcome import Outcome
+from fedner.runs.platform_data import load_platforms, require_units, true_size
+from fedner.runs.privacy import ledger_name
+from fedner.runs.privacy_checks import delta_warnings
+from fedner.runs.public_files import open_named_files
+from fedner.runs.schedule import algorithm_for, num_rounds
+from fedner.runs.side_by_side import side_by_side
+from fedner.runs.site import Site, open_site
+from fedner.runs.site_answer import SiteAnswer
+from fedner.runs.site_results import write_results
+from fedner.runs.site_taggers import finished_methods
+from fedner.settings import Settings, SettingsError, platform_settings_of, study_of
+
+
+def _nothing(*_: object) -> None:
+    return None
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """Who hears how far a run is; by default nobody.
+
+    Attributes:
+        say: A line on what is being done.
+        data: All data are read and fit their settings.
+        begin: The federation begins: its sites, and how many rounds it has.
+        round: A round is done.
+        baseline: An epoch of a baseline is done.
+        method: A method is scored on a platform: method, platform, outcome.
+    """
+
+    say: Callable[[str], None] = _nothing
+    data: Callable[[Sequence[Site]], None] = _nothing
+    begin: Callable[[Sequence[Site], int], None] = _nothing
+    round: Callable[[RoundRecord], None] = _nothing
+    baseline: Callable[[BaselinePoint], None] = _nothing
+    method: Callable[[str, str, Outcome], None] = _nothing
+
+
+def train_run(
+    settings: Settings,
+    path: Path,
+    *,
+    resume: bool = False,
+    algorithm: Algorithm | None = None,
+    progress: Progress | None = None,
+    corpora: Mapping[str, Corpus] | None = None,
+) -> dict[str, Any]:
+    """Train a federation and its baselines into a run folder; return the scores.
+
+    Args:
+        settings: Checked settings.
+        path: The run folder.
+        resume: Go on with the run that the folder holds.
+        algorithm: An algorithm of one's own in place of the one that the settings name.
+        progress: Who hears how far it is.
+        corpora: The platforms' texts where they are in memory.
+
+    Raises:
+        FednerError: The folder, the data or the settings do not fit, or the run had to stop.
+    """
+    tell = progress or Progress()
+    # Everything that can be wrong is found before the folder exists: a start that fails leaves
+    # nothing behind that would ask for --resume.
+    check_folder(path, settings, resume=resume)
+    require_ledgers(settings)
+    if algorithm is not None:
+        require_fitting(settings, algorithm)
+    sites = open_sites(settings, path, tell.say, corpora=corpora, algorithm=algorithm)
+    chosen = algorithm_for(sites[0].study, algorithm)
+    tell.data(sites)
+    was_there = path.exists()
+    folder = begin(path, settings, resume=resume)
+    try:
+        _train(settings, sites, chosen, folder, tell, resume=resume)
+    except Exception:
+        if not resume:
+            discard_empty(folder, keeps_root=was_there)
+        raise
+    return _finished(settings, sites, chosen, folder, tell)
+
+
+def open_sites(
+    settings: Settings,
+    path: Path,
+    say: Callable[[str], None] = _nothing,
+    *,
+    wording: Wording = IN_FILE,
+    corpora: Mapping[str, Corpus] | None = None,
+    algorithm: Algorithm | None = None,
+    knows_types: bool = False,
+) -> list[Site]:
+    """Open every platform of a federation file, sorted by name.
+
+    Args:
+        settings: The federation file.
+        path: The run folder.
+        say: Called with a line on what is being done.
+        wording: How the user spells the settings: in a file, or as options of a command.
+        corpora: The platforms' texts where they are in memory.
+        algorithm: An algorithm of one's own in place of the one that the settings name.
+        knows_types: Whether the types of all platforms are known here, declared or not, as where
+            nothing is sent.
+
+    Raises:
+        FednerError: Data, embeddings or the partition do not fit together.
+    """
+    # Embeddings first: a wrong path is found before anybody waits for data.
+    if wrong := list(path_problems(settings)):
+        raise SettingsError(EMBEDDINGS, wrong)
+    device = simulated_device(settings)
+    say("opening the embeddings")
+    files = open_named_files(settings, device)
+    say("reading the platforms' data")
+    data = load_platforms(settings, wording, corpora or {})
+    require_units(settings, data)
+    sizes = {name: true_size(each, settings.privacy) for name, each in data.items()}
+    known = {n: each.labels for n, each in data.items() if knows_types or each.is_synthetic}
+    study = study_of(settings, sizes, files.words.origin, files.context, known)
+    return [
+        open_site(
+            study,
+            platform_settings_of(settings, name),
+            platform_folder(path, name),
+            algorithm=algorithm,
+            files=files,
+            data=data[name],
+            say=say,
+        )
+        for name in sorted(data)
+    ]
+
+
+def simulated_device(settings: Settings) -> str:
+    """Return where a simulation computes.
+
+    Raises:
+        FednerError: There is no such device.
+    """
+    import torch
+
+    device = settings.engine.device
+    if device == "auto":
+        device = "cuda" if torch.cuda.is_available() else "cpu"
+    require_device(device)
+    return device
+
+
+def _train(
+    settings: Settings,
+    sites: Sequence[Site],
+    algorithm: Algorithm,
+    folder: RunFolder,
+    tell: Progress,
+    *,
+    resume: bool,
+) -> None:
+    """Train the local-only baselines, then the federation to its last round."""
+    study = sites[0].study
+    folder.write_study(study)
+    if LOCAL_ONLY in study.training.baselines:
+        _train_baselines(settings, sites, algorithm, tell)
+    run_name = ledger_name(folder, study)
+    require_room(sites, algorithm, run_name)
+    for warning in delta_warnings(study, study.public_sizes):
+        tell.say(f"warning: {warning}")
+    tell.begin(sites, num_rounds(study, algorithm))
+    plan = sites[0].blueprint
+    with closing(engine_for(settings, sites, algorithm)) as engine:
+        # A run that was stopped before its first round has nothing to go on from yet.
+        coordinate(
+            study,
+            engine,
+            folder.path,
+            algorithm=algorithm,
+            resume=resume and bool(folder.rounds()),
+            on_round=tell.round,
+            files=plan.files,
+            device=plan.device,
+            run_name=run_name,
+            timeout=settings.engine.timeout,
+        )
+
+
+def engine_for(settings: Settings, sites: Sequence[Site], algorithm: Algorithm) -> Engine:
+    """Return what runs the sites: this process, or workers on the CPU.
+
+    On a GPU the rounds stay in this process, and workers train the baselines alone.
+    """
+    chosen, plan = settings.engine, sites[0].blueprint
+    held = {site.name: site for site in sites}
+    answers = partial(_answer, held, algorithm)
+    max_live = 1 if chosen.spill else None
+    if not chosen.workers or plan.device != "cpu":
+        return InProcess(answers, list(held), max_live=max_live, as_bytes=chosen.as_bytes)
+    return Workers(
+        answers,
+        list(held),
+        plan.initial_shared(),
+        workers=chosen.workers,
+        max_live=max_live,
+        loads=plan.study.public_sizes,
+    )
+
+
+def _answer(sites: Mapping[str, Site], algorithm: Algorithm, name: str) -> SiteAnswer:
+    return SiteAnswer(sites[name], algorithm)
+
+
+def _train_baselines(
+    settings: Settings, sites: Sequence[Site], algorithm: Algorithm, tell: Progress
+) -> None:
+    """Let every platform train its local-only baseline; finished ones are left as they are."""
+    missing = {site.name: site for site in sites if LOCAL_ONLY not in finished_methods(site)}
+    if not missing:
+        return
+    tell.say("local-only: batch size and length chosen on a tenth of its training part")
+    work = partial(_baseline, missing, algorithm)
+    workers = min(settings.engine.workers, len(missing))
+    if workers < 2:
+        for name in missing:
+            with one_thread():
+                work(name, tell.baseline)
+        return
+    loads = {name: len(site.data.train) for name, site in missing.items()}
+    side_by_side(work, loads, workers, tell.baseline)
+
+
+def _baseline(
+    sites: Mapping[str, Site], algorithm: Algorithm, name: str, on_point: OnPoint
+) -> None:
+    train_baseline(sites[name], algorithm, on_point)
+
+
+def _finished(
+    settings: Settings,
+    sites: Sequence[Site],
+    algorithm: Algorithm,
+    folder: RunFolder,
+    tell: Progress,
+) -> dict[str, Any]:
+    """Train the centralized baseline, write what all platforms together came to; return it."""
+    if CENTRALIZED in settings.training.baselines:
+        tell.say("centralized: all data in one place, which privacy forbids; as a bound")
+        train_joined(sites, algorithm, folder, tell.baseline)
+    tell.say("scoring on every platform's test part")
+    for site in sites:
+        write_results(site, algorithm, tell.method)
+    return write_joint_results(sites, folder)

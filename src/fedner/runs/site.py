@@ -1,0 +1,191 @@
+"""One platform's half of a study: its data, features, ledger and taggers. It never leaves.
+
+A site is made of the public study and the platform's own settings. Everything that only one
+platform may see is computed here; what the coordinator gets of it are the replies of
+`federated.messages`.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from fedner.corpus.document import Corpus
+from fedner.errors import FednerError
+from fedner.federated.algorithms import Algorithm
+from fedner.federated.checkpoints import owner_folder
+from fedner.models.device import require_device
+from fedner.models.embeddings.context import ContextFeatures, cached_features
+from fedner.models.embeddings.vectors_file import default_cache
+from fedner.models.features import EncodedCorpus, TagSpace, context_tensor, encode_corpus, select
+from fedner.models.tagger import Tagger
+from fedner.runs.blueprint import Blueprint, blueprint, own_space, space_of
+from fedner.runs.folder import SiteFolder
+from fedner.runs.platform_data import PlatformData, load_site_data, true_size
+from fedner.runs.public_files import PublicFiles, open_files
+from fedner.runs.schedule import algorithm_for, num_rounds
+from fedner.settings import PlatformSettings, SettingsError, Study, policy_problems
+from fedner.training import Evaluation
+
+Say = Callable[[str], None]
+
+
+def _nothing(_: str) -> None:
+    return None
+
+
+@dataclass(frozen=True, slots=True)
+class Site:
+    """What one platform holds; it can be handed to a worker process of the same machine.
+
+    Attributes:
+        study: The public study.
+        own: The platform's own settings.
+        blueprint: What its taggers are built from.
+        data: What it trains and tests on.
+        space: The tags of its federated tagger.
+        folder: Where its states, taggers and results go.
+        features: Its cached context features; None where there are none.
+    """
+
+    study: Study
+    own: PlatformSettings
+    blueprint: Blueprint
+    data: PlatformData
+    space: TagSpace
+    folder: SiteFolder
+    features: ContextFeatures | None = None
+
+    def __repr__(self) -> str:
+        return f"Site({self.name!r} of {self.study.title!r})"
+
+    @property
+    def name(self) -> str:
+        """The platform."""
+        return self.own.name
+
+    @property
+    def own_space(self) -> TagSpace:
+        """The tags of the types that it annotates itself."""
+        return own_space(self.study, self.name, self.data.labels)
+
+    @property
+    def true_size(self) -> int:
+        """How many training sentences, or protected units, it has: nobody else's business."""
+        return true_size(self.data, self.study.privacy)
+
+    @property
+    def declares_types(self) -> bool:
+        """Whether the study declares the types that it annotates."""
+        return self.study.platform(self.name).labels is not None
+
+    def tagger(self, space: TagSpace | None = None) -> Tagger:
+        """Return a tagger at its beginning, with the platform's tags or others."""
+        return self.blueprint.tagger(self.space if space is None else space)
+
+    def encoded(self, space: TagSpace | None = None) -> EncodedCorpus:
+        """Return all its sentences as tensors, with gold tags."""
+        device = self.blueprint.device
+        trained = self.blueprint.files.trained
+        sentences = self.data.sentences
+        return encode_corpus(
+            sentences,
+            self.blueprint.word_embedding(),
+            space=self.space if space is None else space,
+            context_TD=None if self.features is None else context_tensor(self.features, device),
+            pieces=None if trained is None else trained.pieces([each.tokens for each in sentences]),
+            device=device,
+        )
+
+    def training_part(self, space: TagSpace | None = None) -> EncodedCorpus:
+        """Return the sentences that it trains on, as tensors."""
+        return select(self.encoded(space), self.data.train)
+
+    def evaluation_part(
+        self, corpus: EncodedCorpus | None = None, space: TagSpace | None = None
+    ) -> Evaluation:
+        """Return what it is tested on.
+
+        Args:
+            corpus: All its sentences with the tags of `space`; None encodes them.
+            space: Other tags than those of its federated tagger.
+        """
+        tags = self.space if space is None else space
+        every = self.encoded(tags) if corpus is None else corpus
+        return Evaluation(select(every, self.data.test), self.data.test_sentences, tags)
+
+
+def open_site(
+    study: Study,
+    own: PlatformSettings,
+    folder: Path,
+    *,
+    algorithm: Algorithm | None = None,
+    corpus: Corpus | None = None,
+    files: PublicFiles | None = None,
+    data: PlatformData | None = None,
+    say: Say = _nothing,
+) -> Site:
+    """Open one platform's half of a study: policy first, then embeddings, data and features.
+
+    Args:
+        study: The public study.
+        own: The platform's own settings.
+        folder: Where its states, taggers and results go.
+        algorithm: An algorithm of one's own in place of the one that the study names.
+        corpus: Its annotated texts where they are in memory; None reads them as `own` says.
+        files: The study's embeddings where they are open already.
+        data: Its data where they were read already.
+        say: Called with a line on what is being done.
+
+    Raises:
+        FednerError: The platform's policy forbids the study, embeddings are not those that the
+            study names, or data do not fit.
+    """
+    rounds = num_rounds(study, algorithm_for(study, algorithm))
+    if problems := policy_problems(study, own, rounds):
+        raise SettingsError(f"the policy of {own.name}", problems)
+    device = chosen_device(own)
+    opened = open_files(study, own.embeddings, device) if files is None else files
+    held = load_site_data(study, own, corpus) if data is None else data
+    return Site(
+        study,
+        own,
+        blueprint(study, opened, device),
+        held,
+        space_of(study, own.name, held.labels),
+        SiteFolder(folder),
+        _features(study, own, held, opened, say),
+    )
+
+
+def chosen_device(own: PlatformSettings) -> str:
+    """Return where a platform computes: "cpu" or "cuda".
+
+    Raises:
+        FednerError: There is no such device.
+    """
+    import torch
+
+    device = own.device or "cpu"
+    if device == "auto":
+        return "cuda" if torch.cuda.is_available() else "cpu"
+    require_device(device)
+    return device
+
+
+def _features(
+    study: Study, own: PlatformSettings, data: PlatformData, files: PublicFiles, say: Say
+) -> ContextFeatures | None:
+    """Compute the context features of a platform into its own, owner-only cache."""
+    if files.reader is None:
+        if files.context is not None and files.trained is None:
+            raise FednerError(
+                f"{own.name}: the encoder {files.context.name!r} is declared, not opened"
+            )
+        return None
+    say(f"context features of {own.name} (kept for the next time)")
+    given = own.embeddings.cache
+    cache = default_cache().parent / "context" if given is None else Path(given)
+    tokens = [sentence.tokens for sentence in data.sentences]
+    folder = owner_folder(cache / own.name)
+    return cached_features(files.reader, tokens, folder, one_by_one=study.is_deployed)

@@ -1,0 +1,83 @@
+"""What answers for a platform: orders in, replies out, and every reply in the platform's record."""
+
+from functools import partial
+
+from fedner.federated.algorithms import Algorithm
+from fedner.federated.answering import Answering
+from fedner.federated.messages import Order, Reply, ScoreReport
+from fedner.federated.platform import Platform
+from fedner.federated.summation import PLAIN, Summation
+from fedner.runs.folder import FEDERATED, LOCAL_ONLY
+from fedner.runs.local_training import finetune, train_baseline, train_private_part
+from fedner.runs.reply_log import REPLIES, ReplyLog, sent_of
+from fedner.runs.site import Site
+from fedner.runs.site_platform import build_platform
+from fedner.runs.site_results import score_report, write_results
+from fedner.runs.site_taggers import finished_methods, keep_tagger
+from fedner.training import load
+
+
+class SiteAnswer:
+    """One platform of a run, as an engine sees it: an `Answer`."""
+
+    def __init__(self, site: Site, algorithm: Algorithm, summation: Summation = PLAIN) -> None:
+        """Make the answer; nothing is built before the first order."""
+        self._site = site
+        self._answering = Answering(
+            site.name,
+            partial(_built, site, algorithm),
+            algorithm,
+            site.folder.path,
+            study=site.study.digest,
+            summation=summation,
+            finish=partial(finish, site, algorithm),
+        )
+        self._log = ReplyLog(site.folder.path / REPLIES)
+
+    def __call__(self, order: Order) -> Reply:
+        """Do what an order says, as far as the platform's policy allows."""
+        is_withheld = order.verb == "evaluate" and not self._site.own.policy.sends_scores
+        reply = ScoreReport(self._site.name, order.round) if is_withheld else self._answering(order)
+        self._log.append(sent_of(order, reply))
+        return reply
+
+    def rest(self) -> None:
+        """Hold no more memory than needed until the next order."""
+        self._answering.rest()
+
+    def close(self) -> None:
+        """Let go of the platform, its ledger, its folder and its record."""
+        self._answering.close()
+        self._log.close()
+
+
+def _built(site: Site, algorithm: Algorithm, _: str) -> Platform:
+    return build_platform(site, algorithm)
+
+
+def finish(site: Site, algorithm: Algorithm, order: Order, platform: Platform) -> ScoreReport:
+    """Finish at home after the last round: train what is left, keep the tagger, score, report.
+
+    Args:
+        site: The platform.
+        algorithm: The federation's.
+        order: Brings the final shared weights, checked.
+        platform: Holds the private weights.
+
+    Returns:
+        What the coordinator may know of the scores.
+    """
+    study = site.study
+    tagger = site.tagger()
+    load(tagger, order.shared)
+    load(tagger, platform.ema or platform.private())
+    if study.privacy.enabled and study.privacy.private_part == "frozen":
+        train_private_part(site, tagger, study.privacy.private_epochs)
+    if study.training.finetune_epochs:
+        finetune(site, tagger)
+    keep_tagger(site, FEDERATED, tagger)
+    wants_baseline = LOCAL_ONLY in study.training.baselines
+    if wants_baseline and LOCAL_ONLY not in finished_methods(site):
+        train_baseline(site, algorithm, lambda _: None)
+    outcomes = write_results(site, algorithm)
+    return score_report(site, order.round, outcomes)

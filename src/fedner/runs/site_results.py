@@ -1,0 +1,134 @@
+"""A platform's own results: scores of its taggers, counts, disclosure, privacy spent, report.
+
+They are made where the data are and stay in the platform's folder. What the coordinator gets is a
+`ScoreReport` that the study and the platform's policy allow.
+"""
+
+import platform as machine
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import torch
+
+from fedner import __version__
+from fedner.federated.algorithms import Algorithm
+from fedner.federated.answering import one_thread
+from fedner.federated.messages import Method, ScoreReport
+from fedner.runs.disclosure import describe_disclosure
+from fedner.runs.folder import COUNTS, DISCLOSURE, FACTS, PRIVACY, SCORES
+from fedner.runs.joint_summary import joint_disclosure, joint_facts
+from fedner.runs.outcome import (
+    Outcome,
+    counts_record,
+    joint_summary,
+    outcome_of,
+    platform_summary,
+)
+from fedner.runs.privacy_record import site_spent
+from fedner.runs.reply_log import REPLIES, read_replies, updates_in
+from fedner.runs.report import Findings, write_site_report
+from fedner.runs.schedule import num_rounds
+from fedner.runs.site import Site
+from fedner.runs.site_taggers import finished_methods, stored_tagger
+from fedner.scoring import Scores
+from fedner.settings import federation_of
+
+REPORTED: tuple[Method, ...] = ("local-only", "federated")
+OnMethod = Callable[[str, str, Outcome], None]
+
+
+def _nothing(*_: object) -> None:
+    return None
+
+
+def score_method(site: Site, method: str) -> Outcome:
+    """Score a finished tagger on the platform's test part, over the types that it annotates."""
+    tagger, space = stored_tagger(site, method)
+    part = site.evaluation_part(space=space)
+    with one_thread():
+        return outcome_of(site.data, part.predictions(tagger), site.own.split.by)
+
+
+def write_results(
+    site: Site, algorithm: Algorithm, on_method: OnMethod = _nothing
+) -> dict[str, Outcome]:
+    """Score every finished tagger of a platform and write its records, report and model card."""
+    outcomes = {}
+    for method in finished_methods(site):
+        outcomes[method] = score_method(site, method)
+        on_method(method, site.name, outcomes[method])
+    folder, unit = site.folder, site.own.split.by
+    facts = site_facts(site, num_rounds(site.study, algorithm))
+    summary = platform_summary(outcomes, unit, site.study.seed)
+    disclosed, spent = describe_disclosure(site).as_dict(), site_spent(site)
+    folder.write(FACTS, facts)
+    folder.write(COUNTS, counts_record(site.data, unit, outcomes))
+    folder.write(SCORES, summary)
+    folder.write(DISCLOSURE, disclosed)
+    if spent is not None:
+        folder.write(PRIVACY, spent)
+    write_site_report(folder, _findings(site, facts, summary, disclosed, spent))
+    return outcomes
+
+
+def site_facts(site: Site, rounds: int) -> dict[str, Any]:
+    """Return what a platform's folder keeps of the run beside its results."""
+    partition = site.blueprint.partition
+    return {
+        "title": site.study.title,
+        "rounds": rounds,
+        "public_size": site.study.platform(site.name).public_size,
+        "shared": list(partition.shared),
+        "private": list(partition.private),
+        "data": site.data.facts(),
+        "versions": {
+            "fedner": __version__,
+            "torch": str(torch.__version__),
+            "python": machine.python_version(),
+        },
+    }
+
+
+def _findings(
+    site: Site,
+    facts: Mapping[str, Any],
+    summary: Mapping[str, Any],
+    disclosed: Mapping[str, Any],
+    spent: Mapping[str, Any] | None,
+) -> Findings:
+    """Return what the platform's own report shows: itself and nobody else."""
+    study = site.study
+    alone = study.model_copy(update={"platforms": (study.platform(site.name),)})
+    title = {"title": study.title, "seed": study.seed, "synthetic": site.data.is_synthetic}
+    return Findings(
+        settings=federation_of(alone, [site.own]).model_dump(mode="json"),
+        facts=joint_facts({site.name: facts}),
+        scores={**title, **joint_summary({site.name: summary})},
+        disclosure=joint_disclosure({site.name: disclosed}),
+        rounds=_answered_rounds(site),
+        privacy=spent,
+    )
+
+
+def _answered_rounds(site: Site) -> list[dict[str, Any]]:
+    """Return the rounds that the platform took part in, as far as it knows them itself."""
+    sent = updates_in(read_replies(site.folder.path / REPLIES))
+    empty: dict[str, Any] = {"seconds": 0.0, "scores": {}, "refusals": [], "failures": []}
+    return [{"round": number, **empty} for number in sorted({each.round for each in sent})]
+
+
+def score_report(site: Site, round_: int, outcomes: Mapping[str, Outcome]) -> ScoreReport:
+    """Return what the coordinator may know of a platform's final scores.
+
+    Guarantee:
+        Under differential privacy nothing: final scores are neither noised nor charged. Types that
+        the study does not declare are in no report.
+    """
+    if site.study.is_deployed or not site.own.policy.sends_scores:
+        return ScoreReport(site.name, round_)
+    scores: dict[Method, Scores] = {}
+    for method in REPORTED:
+        if method in outcomes:
+            found = outcomes[method].scores
+            scores[method] = found if site.declares_types else found.without_names()
+    return ScoreReport(site.name, round_, scores)

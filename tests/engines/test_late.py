@@ -1,0 +1,112 @@
+"""Workers that are late, silent or dead: nobody waits for ever, no reply is taken for another."""
+
+import os
+import signal
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import torch
+from linear_platform import initial, random_platform
+
+from fedner.engines.in_process import InProcess
+from fedner.engines.workers import Workers
+from fedner.federated.algorithms import fedner
+from fedner.federated.answering import answers
+from fedner.federated.messages import Failure, Order, Reply, Update
+
+NAMES = ["alpha", "beta"]
+
+
+def order(round_: int, **changes: object) -> dict[str, Order]:
+    one = Order("t", round_, initial(), batches=dict.fromkeys(NAMES, 2), **changes)  # type: ignore[arg-type]
+    return dict.fromkeys(NAMES, one)
+
+
+class Sleepy:
+    """Answers with its round; `beta` sleeps in round 1."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+
+    def __call__(self, order: Order) -> Reply:
+        if (self.name, order.round) == ("beta", 1):
+            time.sleep(0.5)
+        return Update(self.name, order.round, order.shared)
+
+    def rest(self) -> None:
+        pass
+
+    def close(self) -> None:
+        pass
+
+
+@pytest.fixture
+def sleepy() -> Iterator[Workers]:
+    with Workers(Sleepy, NAMES, initial(), workers=2) as engine:
+        yield engine
+
+
+def test_a_late_reply_is_no_reply_and_is_dropped_later(sleepy: Workers) -> None:
+    began = time.monotonic()
+    first = {each.platform: each for each in sleepy.ask(order(1), timeout=0.1)}
+    assert time.monotonic() - began < 0.4
+    assert isinstance(first["alpha"], Update)
+    assert first["beta"] == Failure("beta", 1, "no-reply")
+    # Still asleep: it gets no new order in time, and what it says of round 1 is not waited for.
+    second = {each.platform: each for each in sleepy.ask(order(2), timeout=0.05)}
+    assert second["beta"] == Failure("beta", 2, "no-reply")
+    third = {each.platform: each for each in sleepy.ask(order(3), timeout=20)}
+    assert {each.round for each in third.values()} == {3}
+    assert all(isinstance(each, Update) for each in third.values())
+    fourth = list(sleepy.ask(order(4)))
+    assert sorted((each.platform, each.round) for each in fourth) == [("alpha", 4), ("beta", 4)]
+
+
+def test_a_silent_worker_does_not_block_and_is_ended_at_the_end() -> None:
+    with Workers(Sleepy, NAMES, initial(), workers=2) as engine:
+        list(engine.ask(order(2)))
+        stopped = next(each for each in engine._crew if "beta" in each.names).process
+        assert stopped.pid is not None
+        os.kill(stopped.pid, signal.SIGSTOP)
+        for number in (3, 4):
+            replies = {each.platform: each for each in engine.ask(order(number), timeout=0.2)}
+            assert replies["beta"] == Failure("beta", number, "no-reply")
+            assert isinstance(replies["alpha"], Update)
+        os.kill(stopped.pid, signal.SIGCONT)
+        again = {each.platform: each for each in engine.ask(order(5), timeout=20)}
+        assert {each.round for each in again.values()} == {5}
+        assert all(isinstance(each, Update) for each in again.values())
+        os.kill(stopped.pid, signal.SIGSTOP)
+        list(engine.ask(order(6), timeout=0.1))
+        began = time.monotonic()
+    assert time.monotonic() - began < 4, "closing does not wait for it"
+    assert not stopped.is_alive()
+
+
+def test_a_worker_that_died_is_started_again_and_goes_on_from_what_it_stored(
+    tmp_path: Path,
+) -> None:
+    made = answers(random_platform, fedner(), tmp_path / "run")
+    serial = InProcess(answers(random_platform, fedner()), NAMES)
+    with Workers(made, NAMES, initial(), workers=2, restarts=1) as engine:
+        for number in (1, 2):
+            list(serial.ask(order(number)))
+            list(engine.ask(order(number)))
+            list(engine.ask(order(number, verb="save")))
+        dead = next(each for each in engine._crew if "beta" in each.names)
+        dead.process.kill()
+        dead.process.join()
+        expected = {each.platform: each for each in serial.ask(order(3))}
+        found = {each.platform: each for each in engine.ask(order(3))}
+        for name in NAMES:
+            one, other = expected[name], found[name]
+            assert isinstance(one, Update)
+            assert isinstance(other, Update)
+            assert all(torch.equal(one.tensors[key], other.tensors[key]) for key in one.tensors)
+        dead.process.kill()
+        dead.process.join()
+        last = {each.platform: each for each in engine.ask(order(4))}
+        assert last["beta"] == Failure("beta", 4, "worker-died"), "once, not twice"
+        assert isinstance(last["alpha"], Update)
