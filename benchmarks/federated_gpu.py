@@ -24,8 +24,9 @@ from fedner.corpus.sentence import Entity, Sentence
 from fedner.engines.in_process import InProcess
 from fedner.federated.aggregate import combine, shared_norm
 from fedner.federated.algorithms import fedner
+from fedner.federated.answering import answers
 from fedner.federated.learner import TaggerLearner
-from fedner.federated.messages import Broadcast, Update, all_finite, nothing_shared
+from fedner.federated.messages import Order, Update, all_finite, nothing_shared
 from fedner.federated.platform import Gradient, LocalSettings, Platform, platform
 from fedner.federated.run import RunSettings, run
 from fedner.federated.sizes import batch_sizes
@@ -92,7 +93,7 @@ def _whole(way: str, rounds: int, device: str) -> Iterator[Row]:
     """Run a federation; yield the milliseconds of its rounds, and of their parts."""
     platforms = {name: _platform(name, way, device) for name in SIZES}
     algorithm = fedner()
-    engine = InProcess(platforms.__getitem__, list(SIZES), algorithm.local)
+    engine = InProcess(answers(platforms.__getitem__, algorithm), list(SIZES))
     settings = RunSettings("bench", rounds, JOINT_BATCH, SIZES)
     seconds: list[float] = []
     begun = time.perf_counter()
@@ -145,7 +146,7 @@ def _parts(
     batches = batch_sizes(SIZES, JOINT_BATCH)
     for repeat in range(repeats):
         spent: dict[str, float] = {}
-        order = Broadcast("bench", 10_000 + repeat, server.shared, nothing_shared(), batches)
+        order = Order("bench", 10_000 + repeat, server.shared, nothing_shared(), batches)
         updates = []
         for name, each in platforms.items():
             updates.append(_timed_platform(timed, each, order, batches[name]))
@@ -159,9 +160,7 @@ def _parts(
     return [(f"{way}, {part}, a round", 1e3 * median(each), "ms") for part, each in times.items()]
 
 
-def _timed_platform(
-    timed: Callable[..., Any], each: Platform, order: Broadcast, batch: int
-) -> Update:
+def _timed_platform(timed: Callable[..., Any], each: Platform, order: Order, batch: int) -> Update:
     """Do what `fedner`'s local part does, part by part."""
     learner = each.learner
     timed("platforms: all finite", all_finite, order.shared)
@@ -192,7 +191,7 @@ def _launches(
     from torch.profiler import ProfilerActivity, profile
 
     algorithm, rounds = fedner(), 4
-    engine = InProcess(platforms.__getitem__, list(SIZES), algorithm.local)
+    engine = InProcess(answers(platforms.__getitem__, algorithm), list(SIZES))
     for each in platforms.values():
         each.run, each.last_round = None, 0
     settings = RunSettings("profiled", rounds, JOINT_BATCH, SIZES)
@@ -250,7 +249,7 @@ def _agreement(ways: Sequence[str], device: str, rounds: int = 12) -> Iterator[R
     algorithm, last = fedner(), None
     for way in ways:
         platforms = {name: _platform(name, way, device) for name in SIZES}
-        engine = InProcess(platforms.__getitem__, list(SIZES), algorithm.local)
+        engine = InProcess(answers(platforms.__getitem__, algorithm), list(SIZES))
         settings = RunSettings("bench", rounds, JOINT_BATCH, SIZES)
         done = run(algorithm, engine, _first_shared(platforms), settings, SEED).server.shared
         if last is not None:

@@ -64,7 +64,7 @@ def settings(*assignments: str) -> Settings:
 
 def run_of(folder: Path, *assignments: str, algorithm: Algorithm = SIGN) -> dict[str, object]:
     train_run(settings(*assignments), folder, algorithm=algorithm)
-    return json.loads((folder / "federation.json").read_text())
+    return json.loads((folder / "facts.json").read_text())
 
 
 def test_it_runs_for_as_many_rounds_as_its_own_steps_take(tmp_path: Path) -> None:
@@ -96,7 +96,9 @@ def test_its_local_only_baseline_is_fair(tmp_path: Path) -> None:
         "training.patience=1",
     )  # fmt: skip
     for name in ("case-reports", "forum-posts"):
-        record = json.loads((tmp_path / "run" / f"baselines/local-only/{name}.json").read_text())
+        record = json.loads(
+            (tmp_path / f"run/platforms/{name}/baselines/local-only.json").read_text()
+        )
         assert [each["batch_size"] for each in record["tried"]] == [BATCH]
         assert record["steps_in_federation"] == 6
         assert record["steps"] >= 6

@@ -178,7 +178,7 @@ def test_a_federation_spends_what_its_own_event_says(tmp_path: Path) -> None:
         assert spent.steps == 2
         assert spent.pld == pytest.approx(pld_epsilon({step: 2}, DELTA))
         stated = [each.events[name] for each in done.rounds]
-        assert {each["noise_multiplier"] for each in stated} == {MULTIPLIER / math.sqrt(2)}
+        assert {each.noise_multiplier for each in stated} == {MULTIPLIER / math.sqrt(2)}
 
 
 def test_a_budget_that_its_event_exceeds_refuses_it(tmp_path: Path) -> None:

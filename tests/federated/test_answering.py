@@ -18,7 +18,7 @@ from fedner.federated.platform import Platform
 
 
 def answering(folder: Path | None = None, **options: Any) -> Answering:
-    return Answering("alpha", random_platform, fedner().local, folder, **options)
+    return Answering("alpha", random_platform, fedner(), folder, **options)
 
 
 def order(round_: int, verb: Verb = "round") -> Order:

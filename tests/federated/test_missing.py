@@ -24,7 +24,7 @@ class Silent:
 
     def __init__(self, verb: str, folder: Path, spoil: Any = None) -> None:
         self.verb, self.spoil = verb, spoil
-        self._engine = InProcess(answers(random_platform, fedner().local, folder), list(SIZES))
+        self._engine = InProcess(answers(random_platform, fedner(), folder), list(SIZES))
         self.platforms = self._engine.platforms
 
     def ask(self, orders: Mapping[str, Order], timeout: float | None = None) -> Iterator[Reply]:

@@ -10,6 +10,7 @@ from torch import Tensor
 
 from fedner.engines.in_process import InProcess
 from fedner.federated.algorithms import FednerSettings, fedner
+from fedner.federated.answering import answers
 from fedner.federated.learner import TaggerLearner
 from fedner.federated.platform import LocalSettings, Platform
 from fedner.federated.run import RunSettings, run
@@ -34,7 +35,7 @@ def recording_platform(name: str, *, marginal: bool = False) -> Platform:
 
 def federated(platforms: dict[str, Platform], local_steps: int, rounds: int = 5) -> SharedState:
     algorithm = fedner(FednerSettings(local_steps=local_steps))
-    engine = InProcess(platforms.__getitem__, NAMES, algorithm.local)
+    engine = InProcess(answers(platforms.__getitem__, algorithm), NAMES)
     settings = RunSettings("t", rounds, 51, SIZES)
     return run(algorithm, engine, first_shared("fedner", 0.0), settings, SEED).server.shared
 

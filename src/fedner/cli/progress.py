@@ -18,9 +18,9 @@ from fedner.cli.output import console
 if TYPE_CHECKING:
     from fedner.federated.record import RoundRecord
     from fedner.runs.local_training import BaselinePoint
-    from fedner.runs.outcome import Outcome
     from fedner.runs.simulation import Progress
     from fedner.runs.site import Site
+    from fedner.scoring import Scores
 
 SHOWN_PER_SECOND = 4
 
@@ -149,8 +149,8 @@ class LiveProgress(AbstractContextManager["LiveProgress"]):
         for name in point.platforms:
             self._scores.setdefault(name, {})[point.method] = said
 
-    def _on_method(self, method: str, platform: str, outcome: "Outcome") -> None:
-        f1 = 100 * outcome.scores.strict_micro.f1
+    def _on_method(self, method: str, platform: str, scores: "Scores") -> None:
+        f1 = 100 * scores.strict_micro.f1
         self._scores.setdefault(platform, {})[method] = f"{f1:.1f} on test"
 
     def _render(self) -> Group:

@@ -39,7 +39,6 @@ from fedner.runs.folder import (
 from fedner.runs.joint_results import write_joint_results
 from fedner.runs.ledgers import require_ledgers, require_room
 from fedner.runs.local_training import BaselinePoint, OnPoint, train_baseline
-from fedner.runs.outcome import Outcome
 from fedner.runs.platform_data import load_platforms, require_units, true_size
 from fedner.runs.privacy import ledger_name
 from fedner.runs.privacy_checks import delta_warnings
@@ -48,8 +47,9 @@ from fedner.runs.schedule import algorithm_for, num_rounds
 from fedner.runs.side_by_side import side_by_side
 from fedner.runs.site import Site, open_site
 from fedner.runs.site_answer import SiteAnswer
-from fedner.runs.site_results import write_results
+from fedner.runs.site_results import show_results, write_results
 from fedner.runs.site_taggers import finished_methods
+from fedner.scoring import Scores
 from fedner.settings import Settings, SettingsError, platform_settings_of, study_of
 
 
@@ -67,7 +67,7 @@ class Progress:
         begin: The federation begins: its sites, and how many rounds it has.
         round: A round is done.
         baseline: An epoch of a baseline is done.
-        method: A method is scored on a platform: method, platform, outcome.
+        method: A method is scored on a platform: method, platform, scores.
     """
 
     say: Callable[[str], None] = _nothing
@@ -75,7 +75,7 @@ class Progress:
     begin: Callable[[Sequence[Site], int], None] = _nothing
     round: Callable[[RoundRecord], None] = _nothing
     baseline: Callable[[BaselinePoint], None] = _nothing
-    method: Callable[[str, str, Outcome], None] = _nothing
+    method: Callable[[str, str, Scores], None] = _nothing
 
 
 def train_run(
@@ -281,10 +281,14 @@ def _finished(
     tell: Progress,
 ) -> dict[str, Any]:
     """Train the centralized baseline, write what all platforms together came to; return it."""
-    if CENTRALIZED in settings.training.baselines:
+    has_more = CENTRALIZED in settings.training.baselines
+    if has_more:
         tell.say("centralized: all data in one place, which privacy forbids; as a bound")
         train_joined(sites, algorithm, folder, tell.baseline)
-    tell.say("scoring on every platform's test part")
+        tell.say("scoring on every platform's test part")
     for site in sites:
-        write_results(site, algorithm, tell.method)
+        if has_more:
+            write_results(site, algorithm, tell.method)
+        else:
+            show_results(site, tell.method)
     return write_joint_results(sites, folder)

@@ -34,7 +34,7 @@ from fedner.scoring import Scores
 from fedner.settings import federation_of
 
 REPORTED: tuple[Method, ...] = ("local-only", "federated")
-OnMethod = Callable[[str, str, Outcome], None]
+OnMethod = Callable[[str, str, Scores], None]
 
 
 def _nothing(*_: object) -> None:
@@ -56,7 +56,7 @@ def write_results(
     outcomes = {}
     for method in finished_methods(site):
         outcomes[method] = score_method(site, method)
-        on_method(method, site.name, outcomes[method])
+        on_method(method, site.name, outcomes[method].scores)
     folder, unit = site.folder, site.own.split.by
     facts = site_facts(site, num_rounds(site.study, algorithm))
     summary = platform_summary(outcomes, unit, site.study.seed)
@@ -69,6 +69,12 @@ def write_results(
         folder.write(PRIVACY, spent)
     write_site_report(folder, _findings(site, facts, summary, disclosed, spent))
     return outcomes
+
+
+def show_results(site: Site, on_method: OnMethod) -> None:
+    """Pass on the scores that a platform has written when it finished."""
+    for method, record in site.folder.read(SCORES)["methods"].items():
+        on_method(method, site.name, Scores.from_dict(record))
 
 
 def site_facts(site: Site, rounds: int) -> dict[str, Any]:
