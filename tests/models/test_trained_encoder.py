@@ -298,7 +298,7 @@ class TestTraining:
 
     @pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
     @pytest.mark.parametrize("recipe", [RECIPE, ADAPTED], ids=["whole", "adapted"])
-    def test_a_gpu_gives_the_same_bits_each_time_and_those_of_the_cpu_nearly(
+    def test_a_gpu_gives_the_gradients_of_the_cpu_nearly_each_time(
         self, tiny_bert: Path, platform: SmallPlatform, recipe: Any
     ) -> None:
         encoder = PretrainedEncoder.open(tiny_bert)  # its own: a frozen one moves with its tagger
@@ -317,7 +317,9 @@ class TestTraining:
         for _ in range(2):
             torch.manual_seed(3)
             found.append(gradients(tagger, collate(moved, range(32)))[1])
-        assert all(torch.equal(found[0][name], found[1][name]) for name in found[0])
+        # Not the same bits: the table of pieces sums the gradients of repeated pieces atomically.
+        for name, each in found[0].items():
+            assert torch.allclose(each, found[1][name], atol=1e-6, rtol=1e-4), name
 
 
 class TestAdapters:
