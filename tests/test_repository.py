@@ -14,6 +14,7 @@ from pydantic import BaseModel
 
 import fedner
 from fedner.federated.algorithms import FednerSettings
+from fedner.federated.messages import Failure, Order, ScoreReport, SumMessage, Update
 from fedner.runs.checks import read_settings
 from fedner.settings import Settings, SettingsError
 
@@ -66,6 +67,15 @@ def test_every_key_of_a_federation_is_documented() -> None:
     names |= {each.name for each in fields(FednerSettings)}
     assert len(models) > 10
     assert names - told == set()
+
+
+@pytest.mark.parametrize("message", [Order, Update, ScoreReport, SumMessage, Failure])
+def test_the_page_on_architecture_says_of_every_field_why_it_may_cross(message: type) -> None:
+    page = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
+    table = page.split(f"**`{message.__name__}`**", 1)[1].split("\n\n")[1]
+    rows = [line for line in table.splitlines() if line.startswith("| `")]
+    told = [word for row in rows for word in re.findall(r"`(\w+)`", row.split("|")[1])]
+    assert sorted(told) == sorted(each.name for each in fields(message))
 
 
 def test_every_exported_name_exists() -> None:
