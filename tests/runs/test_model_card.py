@@ -16,6 +16,7 @@ from markdown_it.token import Token
 from fedner.corpus.synthetic import generate
 from fedner.corpus.writers.jsonl import write_jsonl
 from fedner.federated.record import RoundRecord
+from fedner.inference.predict import Predictor
 from fedner.runs.adaptation import adapt
 from fedner.runs.folder import DISCLOSURE, FACTS, PRIVACY, SCORES, RunFolder
 from fedner.runs.report import write_report
@@ -31,6 +32,10 @@ HEADINGS = [
     "Intended use", "Data, as declared", "Scores", "Scores by type", "Privacy",
     "What each platform disclosed", "How to use it", "Limits", "Settings", "Versions",
 ]  # fmt: skip
+DISCLOSED = "What each platform disclosed"
+DP_OF_DOCUMENTS = (
+    "privacy={mechanism='unit-local',unit='document',simulation=true,noise_multiplier=1.0}"
+)
 
 
 class StopError(Exception):
@@ -97,6 +102,15 @@ def test_the_card_has_the_numbers_of_the_run(finished: Path) -> None:
     assert text.count("**Synthetic data.**") == 1
 
 
+@pytest.mark.parametrize("place", [".", f"platforms/{NAMES[0]}"])
+def test_the_commands_of_a_card_run_in_its_folder(finished: Path, place: str) -> None:
+    folder = finished / place
+    used = section_of((folder / "MODEL_CARD.md").read_text(), "How to use it")
+    (tagger,) = re.findall(r"fedner predict (\S+) notes.txt", used)
+    assert f"Predictor.load('{tagger}')" in used
+    assert Predictor.load(folder / tagger).predict("Nausea after aspirin.") is not None
+
+
 def test_the_card_is_its_owners_and_is_written_anew(finished: Path) -> None:
     path = finished / "MODEL_CARD.md"
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
@@ -127,6 +141,17 @@ def test_a_run_without_baselines_says_that_it_cannot_tell(tiny: Make, tmp_path: 
     told = section_of((tmp_path / "run" / "MODEL_CARD.md").read_text(), "Scores")
     assert "does not tell whether joining helped" in told
     assert tables(told)[0][0] == ["platform", "federated"]
+
+
+@pytest.mark.parametrize(
+    ("given_", "units"), [("training.rounds=1", "sentences"), (DP_OF_DOCUMENTS, "documents")]
+)
+def test_an_exact_public_size_says_what_it_counts(
+    given_: str, units: str, tiny: Make, tmp_path: Path
+) -> None:
+    train_run(tiny("training.rounds=1", given_), tmp_path / "run")
+    told = section_of((tmp_path / "run" / "MODEL_CARD.md").read_text(), DISCLOSED)
+    assert told.count(f"is the exact number of {units} to train on") == 3
 
 
 def test_a_dp_run_tells_what_it_spent(tiny: Make, tmp_path: Path) -> None:

@@ -8,6 +8,7 @@ from typing import Any
 from torch import Tensor
 
 from fedner.runs.blueprint import Blueprint, shares_tags
+from fedner.runs.platform_data import counted_unit
 from fedner.runs.reply_log import REPLIES, Sent, num_resent, read_replies, updates_in
 from fedner.runs.site import Site
 from fedner.training import trainable
@@ -39,7 +40,7 @@ SHARED_TYPES_NOTE = (
     "types. Keep emissions and decoder private where they must not be known."
 )
 SIZE_NOTE = (
-    "{name}: the public size is the exact number of training sentences; declare a rounded one "
+    "{name}: the public size is the exact number of {units} to train on; declare a rounded one "
     "(public_size) where that must not be known."
 )
 
@@ -156,5 +157,6 @@ def _notes(site: Site) -> list[str]:
     is_exact = study.platform(site.name).public_size == site.true_size
     # Of a protected platform not even that is disclosed: both may be equal by chance.
     if is_exact and not study.is_deployed:
-        notes.append(SIZE_NOTE.format(name=site.name))
+        units = counted_unit(study.privacy)
+        notes.append(SIZE_NOTE.format(name=site.name, units=f"{units}s"))
     return notes

@@ -220,12 +220,17 @@ def _counts_units(privacy: PrivacySettings) -> bool:
     return privacy.enabled and MECHANISMS[privacy.mechanism].samples_units
 
 
+def counted_unit(privacy: PrivacySettings) -> Unit:
+    """Return what a public size counts: protected units where there are any, else sentences."""
+    return privacy.unit if _counts_units(privacy) else "sentence"
+
+
 def true_size(data: PlatformData, privacy: PrivacySettings) -> int:
     """Return how many training sentences, or protected units, a platform has."""
-    if not _counts_units(privacy) or privacy.unit == "sentence":
+    unit = counted_unit(privacy)
+    if unit == "sentence":
         return len(data.train)
-    by: Unit = "patient" if privacy.unit == "patient" else "document"
-    return len(groups_of(data.train_sentences, by))
+    return len(groups_of(data.train_sentences, unit))
 
 
 def require_units(settings: Settings, data: Mapping[str, PlatformData]) -> None:

@@ -1,5 +1,7 @@
 """What is written of a run for people: the report (HTML, offline) and the model card (Markdown)."""
 
+from pathlib import Path
+
 from fedner.durable import write_text
 from fedner.runs.folder import DISCLOSURE, FACTS, PRIVACY, SCORES, SETTINGS, RunFolder, SiteFolder
 from fedner.runs.report.card import card
@@ -22,14 +24,15 @@ def write_report(folder: RunFolder) -> None:
         rounds=folder.rounds(),
         privacy=folder.read(PRIVACY) if (folder.path / PRIVACY).is_file() else None,
     )
-    _write(folder, found)
+    name = next(iter(found.scores["platforms"]), "PLATFORM")
+    _write(folder, found, folder.tagger(name))
 
 
 def write_site_report(folder: SiteFolder, found: Findings) -> None:
     """Write a platform's own report and the model card of its tagger."""
-    _write(folder, found)
+    _write(folder, found, folder.tagger())
 
 
-def _write(folder: RunFolder | SiteFolder, found: Findings) -> None:
+def _write(folder: RunFolder | SiteFolder, found: Findings, tagger: Path) -> None:
     write_text(folder.report, page(found), owner_only=True)
-    write_text(folder.card, card(found), owner_only=True)
+    write_text(folder.card, card(found, tagger.relative_to(folder.path)), owner_only=True)

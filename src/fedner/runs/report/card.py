@@ -7,7 +7,7 @@ duration, so that a run that was stopped and resumed has the same card.
 
 import json
 import shlex
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import PurePath
 from typing import Any
 
@@ -46,8 +46,13 @@ NOT_DECLARED = "not declared"
 LOCAL = "(on the platform)"
 
 
-def card(found: Findings) -> str:
-    """Return the whole model card of a finished run."""
+def card(found: Findings, tagger: PurePath) -> str:
+    """Return the whole model card of a finished run.
+
+    Args:
+        found: What the run came to.
+        tagger: A finished tagger, seen from the folder of the card.
+    """
     return document(
         f"Model card: {escaped(str(found.scores['title']))}",
         _summary(found),
@@ -57,7 +62,7 @@ def card(found: Findings) -> str:
         _types(found),
         privacy(found.privacy),
         _left(found),
-        _use(found),
+        use(tagger),
         section("Limits", bullets(_limits(found))),
         section("Settings", code_block(stated(found.settings), "json")),
         versions(found.facts["versions"]),
@@ -68,12 +73,6 @@ def _summary(found: Findings) -> str:
     settings, names = found.settings, list(found.scores["platforms"])
     shared = settings["partition"]["shared"]
     preset = shared if isinstance(shared, str) else ", ".join(shared)
-    num = f"{len(names)} platforms" if len(names) > 1 else "one platform"
-    lead = (
-        f"Named-entity taggers of {num} ({', '.join(map(escaped, names))}), trained together "
-        "without pooling their texts: each platform has a tagger of its own, made of shared and "
-        "private modules."
-    )
     rows = [
         ("recipe", code(settings["model"]["recipe"])),
         ("words", words_of(settings)),
@@ -84,8 +83,22 @@ def _summary(found: Findings) -> str:
         ("seed", str(settings["seed"])),
     ]
     warning = f"> **Synthetic data.** {SYNTHETIC_WORDS}" if found.facts["synthetic"] else ""
-    parts = (*_verdict(found), warning, lead, table(("what", "how"), rows))
+    parts = (*_verdict(found), warning, _lead(names), table(("what", "how"), rows))
     return "\n\n".join(part for part in parts if part)
+
+
+def _lead(names: Sequence[str]) -> str:
+    """Return what the taggers are, in a sentence."""
+    if len(names) == 1:
+        return (
+            f"The named-entity tagger of the platform {escaped(names[0])}, trained in a federation "
+            "in which every text stayed at its platform. It is made of shared and private modules."
+        )
+    return (
+        f"Named-entity taggers of {len(names)} platforms ({', '.join(map(escaped, names))}), "
+        "trained together while every text stayed at its platform. Each platform has a tagger of "
+        "its own, made of shared and private modules."
+    )
 
 
 def _verdict(found: Findings) -> Iterable[str]:
@@ -361,18 +374,18 @@ def _incidents(found: Findings) -> list[str]:
     return incidents
 
 
-def _use(found: Findings) -> str:
-    name = next(iter(found.scores["platforms"]), "PLATFORM")
-    shell = f"fedner predict RUN notes.txt --platform {shlex.quote(name)}"
+def use(tagger: PurePath) -> str:
+    """Return the section on how to use a tagger, seen from the folder of the card."""
+    shell = f"fedner predict {shlex.quote(tagger.as_posix())} notes.txt"
     python = (
         "from fedner.inference.predict import Predictor\n\n"
-        f"predictor = Predictor.load({f'RUN/taggers/federated/{name}'!r})\n"
+        f"predictor = Predictor.load({tagger.as_posix()!r})\n"
         'for mention in predictor.predict("..."):\n'
         "    print(mention.start, mention.end, mention.label, mention.confidence)"
     )
     return section(
         "How to use it",
-        "`RUN` is the folder that this card lies in. On the command line:",
+        "In the folder of this card, on the command line:",
         code_block(shell, "sh"),
         "In Python:",
         code_block(python, "python"),

@@ -14,7 +14,7 @@ def data_section(settings: Mapping[str, Any], facts: Mapping[str, Any]) -> str:
 
     Args:
         settings: The resolved settings.
-        facts: What `federation.json` holds; of older runs it has no types and no warnings.
+        facts: What `facts.json` holds.
     """
     rows = []
     for name, platform in facts["platforms"].items():
