@@ -97,7 +97,7 @@ def spent(**changes: object) -> dict[str, Any]:
 def test_what_privacy_a_run_had_is_said_plainly() -> None:
     assert privacy_sentence(None).startswith("No differential privacy:")
     said = privacy_sentence(spent())
-    assert "epsilon 3.98 at delta 1e-05, unit sentence" in said
+    assert "epsilon 3.98 at delta 1e-05 for one sentence" in said
     assert "by each platform" in said
     assert "server that must be trusted" in privacy_sentence(spent(noise_by="server"))
     assert "nobody is protected" in privacy_sentence(spent(simulation=True))

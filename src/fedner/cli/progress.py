@@ -91,7 +91,7 @@ class LiveProgress(AbstractContextManager["LiveProgress"]):
             if words:
                 console.print(f"{name}: left out of training and test: {words}", soft_wrap=True)
             for kind, count in sorted(data.remarks.items()):
-                console.print(Text(f"{name}: {count:,} x {kind}", style="dim"), soft_wrap=True)
+                console.print(Text(f"{name}: {count:,} {kind}", style="dim"), soft_wrap=True)
             for warning in data.warnings:
                 console.print(Text(f"warning: {name}: {warning}", style="yellow"), soft_wrap=True)
 

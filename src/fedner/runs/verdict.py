@@ -107,7 +107,7 @@ def privacy_sentence(spent: Mapping[str, Any] | None) -> str:
     epsilons = [each["pld"] for each in spent["platforms"].values()]
     finite = [each for each in epsilons if each is not None]
     most = f"{max(finite, default=0.0):.2f}" if len(finite) == len(epsilons) else "infinite"
-    terms = f"epsilon {most} at delta {spent['delta']:g}, unit {spent['unit']}"
+    terms = f"epsilon {most} at delta {spent['delta']:g} for one {spent['unit']}"
     if spent["simulation"]:
         return (
             f"Simulated differential privacy ({terms}): the noise had a seed, nobody is protected."
@@ -115,4 +115,4 @@ def privacy_sentence(spent: Mapping[str, Any] | None) -> str:
     where = {"server": "by a server that must be trusted", "platform": "by each platform"}[
         spent["noise_by"]
     ]
-    return f"Differential privacy: {terms} spent at most, noise added {where}."
+    return f"Differential privacy: at most {terms} was spent, noise added {where}."
