@@ -87,5 +87,5 @@ def test_a_variant_runs_and_is_told_with_both_measures(
 
 
 def test_a_table_leaves_epsilon_out_where_there_is_none() -> None:
-    rows = table([Outcome("no privacy", 1, {"a": 0.5}, 0.5, 0.9, 0.8, None, None)]).splitlines()
-    assert rows[-1] == "| no privacy | 0.500 | 0.900 |  | 1 |"
+    rows = table([Outcome("no DP", 1, {"a": 0.5}, 0.5, 0.9, 0.8, None, None)]).splitlines()
+    assert rows[-1] == "| no DP | 0.500 | 0.900 |  | 1 |"

@@ -78,7 +78,7 @@ def test_the_table_has_shares_of_the_plain_score() -> None:
     rows = table(
         [outcome(PLAIN, 0.8), outcome("epsilon 3", 0.7, 1, 3.0), outcome("epsilon 3", 0.74, 2, 3.0)]
     ).splitlines()
-    assert rows[2] == "| no privacy |  | 0.800 | 0.800 | 0.800 | 100.0% | 1 |"
+    assert rows[2] == "| no DP |  | 0.800 | 0.800 | 0.800 | 100.0% | 1 |"
     assert rows[3] == "| epsilon 3 | 3.00 | 0.720 | 0.720 | 0.720 ± 0.028 | 90.0% | 2 |"
 
 

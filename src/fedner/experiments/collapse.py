@@ -50,26 +50,26 @@ def epochs(value: int) -> str:
 
 def one_platform() -> Iterator[Variant]:
     """Yield the suspects that need no federation."""
-    yield Variant("no privacy", CLEAR)
+    yield Variant("no DP", CLEAR)
     yield Variant("as in 2021")
     yield Variant("loss per token", ("privacy.loss=mean",))
-    yield Variant("clip 0.15", ("privacy.max_grad_norm=0.15",))
+    yield Variant("max_grad_norm 0.15", ("privacy.max_grad_norm=0.15",))
     yield Variant(
-        "clip 0.15, learning rate 1.5", ("privacy.max_grad_norm=0.15", learning_rate(1.5))
+        "max_grad_norm 0.15, learning rate 1.5", ("privacy.max_grad_norm=0.15", learning_rate(1.5))
     )
-    yield Variant("clip 15", ("privacy.max_grad_norm=15.0",))
+    yield Variant("max_grad_norm 15", ("privacy.max_grad_norm=15.0",))
     yield Variant("learning rate 0.05", (learning_rate(0.05),))
     yield Variant("learning rate 0.5", (learning_rate(0.5),))
-    yield Variant("noise 5", ("privacy.noise_multiplier=5.0",))
+    yield Variant("noise_multiplier 5", ("privacy.noise_multiplier=5.0",))
     yield Variant(
-        "noise 5, learning rate 0.03", ("privacy.noise_multiplier=5.0", learning_rate(0.03))
+        "noise_multiplier 5, learning rate 0.03", ("privacy.noise_multiplier=5.0", learning_rate(0.03))
     )
     yield Variant("batch 256", ("training.batch_size=256",))
     yield Variant("batch 256, learning rate 1.2", ("training.batch_size=256", learning_rate(1.2)))
-    yield Variant("CRF, no privacy", (*CRF, *CLEAR))
+    yield Variant("CRF, no DP", (*CRF, *CLEAR))
     yield Variant("CRF", CRF)
     yield Variant("CRF, loss per token", (*CRF, "privacy.loss=mean"))
-    yield Variant("CRF, noise 5", (*CRF, "privacy.noise_multiplier=5.0"))
+    yield Variant("CRF, noise_multiplier 5", (*CRF, "privacy.noise_multiplier=5.0"))
 
 
 def micro_batches(federation: Path, given: Sequence[str], out: Path) -> Iterator[Variant]:
@@ -101,7 +101,7 @@ def several_platforms(federation: Path, given: Sequence[str]) -> Iterator[Varian
     """Yield the suspects of federation: n, one round or slices, and the fix."""
     for number in (5, 20):
         apart = _divided(federation, given, number)
-        yield Variant(f"n = {number}, no privacy", (*apart, *CLEAR))
+        yield Variant(f"n = {number}, no DP", (*apart, *CLEAR))
         yield Variant(f"n = {number}", apart)
     apart = _divided(federation, given, 5)
     for share in (0.2, 0.6, 1.0):
@@ -110,7 +110,7 @@ def several_platforms(federation: Path, given: Sequence[str]) -> Iterator[Varian
         yield Variant(f"n = 5, slices to {share:.0%}, 10 passes", slices)
         yield Variant(f"n = 5, slices to {share:.0%}, 10 passes, CRF", (*slices, *CRF))
         noisy = (*slices, "privacy.noise_multiplier=5.0")
-        yield Variant(f"n = 5, slices to {share:.0%}, 10 passes, noise 5", noisy)
+        yield Variant(f"n = 5, slices to {share:.0%}, 10 passes, noise_multiplier 5", noisy)
     long = "training={epochs=60,batch_size=1024,evaluate_every=0}"
     yield Variant("n = 5, fix, epsilon 3", (*apart, *FIX, *CRF, long, *_epsilon(3.0)))
     yield Variant("n = 5, fix, epsilon 1", (*apart, *FIX, *CRF, long, *_epsilon(1.0)))

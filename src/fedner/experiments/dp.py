@@ -24,7 +24,7 @@ from fedner.experiments.variants import (
 )
 from fedner.runs.checks import read_settings
 
-PLAIN = "no privacy"
+PLAIN = "no DP"
 # Without noise small batches at a small rate are better, and dropout helps.
 PLAIN_SETTINGS = (
     "privacy.mechanism=none",
@@ -37,11 +37,11 @@ PLAIN_SETTINGS = (
 
 
 def table(outcomes: Sequence[Outcome]) -> str:
-    """Return a Markdown table: every variant, its epsilon, its score as a share of no privacy."""
+    """Return a Markdown table: every variant, its epsilon, its score as a share of no DP."""
     groups = by_variant(outcomes)
     platforms = sorted(outcomes[0].platforms)
     plain = fmean(each.micro for each in groups[PLAIN]) if PLAIN in groups else None
-    head = ["run", "epsilon (PLD)", *platforms, "all", "share of no privacy", "runs"]
+    head = ["run", "epsilon (PLD)", *platforms, "all", "share of no DP", "runs"]
     lines = [f"| {' | '.join(head)} |", "|---" * len(head) + "|"]
     for name, group in groups.items():
         micro = [each.micro for each in group]
