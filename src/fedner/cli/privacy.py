@@ -67,7 +67,7 @@ def plan(
     ] = None,
     json: JsonOption = False,
 ) -> None:
-    """Noise for an epsilon, or epsilon for a noise, by two accountants, with its curve."""
+    """Compute the noise multiplier for an epsilon, or the epsilon of one, by two accountants."""
     from fedner.privacy.plan import plan as make_plan
 
     made = make_plan(

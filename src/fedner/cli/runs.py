@@ -83,7 +83,7 @@ def report(run: RunArgument, json: JsonOption = False) -> None:
     from fedner.runs.report import write_report
 
     folder = open_run(run)
-    folder.settings()  # all that is wrong with them is said at once
+    folder.settings()  # all their problems are reported together
     try:
         write_report(folder)
     except (LookupError, TypeError, AttributeError, ValueError) as error:

@@ -58,7 +58,7 @@ def check(
     ] = None,
     json: AsJson = False,
 ) -> None:
-    """Print every problem of a study, and of platforms' own settings with it; exit with 2.
+    """Print every problem of a study, and of platforms' own settings; exit with 2 if any.
 
     Of a platform its files, the digests of its embeddings, its types, its ledger and its policy
     are checked, and its texts are read. Nothing is written, nothing leaves.

@@ -42,7 +42,7 @@ def train(
     ] = None,
     json: AsJson = False,
 ) -> None:
-    """Train a federation: all problems of its file at once, then rounds, scores and a report."""
+    """Train a federation on this machine: its file is checked, then rounds, scores and a report."""
     from fedner.cli.output import show_json
 
     settings, folder = _resolve(

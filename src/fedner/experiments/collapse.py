@@ -62,7 +62,8 @@ def one_platform() -> Iterator[Variant]:
     yield Variant("learning rate 0.5", (learning_rate(0.5),))
     yield Variant("noise_multiplier 5", ("privacy.noise_multiplier=5.0",))
     yield Variant(
-        "noise_multiplier 5, learning rate 0.03", ("privacy.noise_multiplier=5.0", learning_rate(0.03))
+        "noise_multiplier 5, learning rate 0.03",
+        ("privacy.noise_multiplier=5.0", learning_rate(0.03)),
     )
     yield Variant("batch 256", ("training.batch_size=256",))
     yield Variant("batch 256, learning rate 1.2", ("training.batch_size=256", learning_rate(1.2)))

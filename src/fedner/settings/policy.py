@@ -1,4 +1,4 @@
-"""What a platform's policy says of a study: pure, every problem at once, asked at the platform."""
+"""What a platform's policy says of a study: pure, asked at the platform, all problems together."""
 
 from collections.abc import Iterator
 

@@ -152,7 +152,7 @@ def parse(tables: Mapping[str, Any], source: str = "settings") -> Settings:
     """Return the federation that the tables spell.
 
     Raises:
-        SettingsError: All the problems at once.
+        SettingsError: All problems, reported together.
     """
     return parse_as(Settings, tables, source)
 
@@ -161,7 +161,7 @@ def parse_as(kind: type[Document], tables: Mapping[str, Any], source: str) -> Do
     """Return what the tables spell: a federation, a study, or a platform's own settings.
 
     Raises:
-        SettingsError: All the problems at once.
+        SettingsError: All problems, reported together.
     """
     settings, problems = attempt_as(kind, tables)
     if settings is None or problems:
