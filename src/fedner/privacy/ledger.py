@@ -54,7 +54,7 @@ from fedner.privacy.ledger_files import (
     append_durably,
     default_witness,
     locked,
-    make_dp,
+    make_owner_only,
     note_failure,
     read_checked,
     recover,
@@ -129,8 +129,8 @@ class Ledger:
         witness = default_witness(folder) if witness is None else witness
         if budget is None and not ((folder / LINES).exists() or witness.exists()):
             raise not_opened(folder)
-        make_dp(folder)
-        make_dp(folder / _PAYLOADS)
+        make_owner_only(folder)
+        make_owner_only(folder / _PAYLOADS)
         lock = locked(folder)
         try:
             chain = recover(folder, witness, _now(), is_simulation=is_simulation)

@@ -25,7 +25,7 @@ def default_witness(folder: Path) -> Path:
     return resolved.with_name(f"{resolved.name}.witness")
 
 
-def make_dp(folder: Path) -> None:
+def make_owner_only(folder: Path) -> None:
     """Make a folder that only its owner may enter."""
     try:
         folder.mkdir(mode=_OWNER_FOLDER, parents=True, exist_ok=True)
