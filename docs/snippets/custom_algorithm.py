@@ -39,4 +39,4 @@ momentum = Algorithm("momentum", begin, local, advance, "joint", sends="gradient
 
 if __name__ == "__main__":
     federation, folder = Path(sys.argv[1]), Path(sys.argv[2])
-    print(train_run(read_settings(federation), folder, algorithm=momentum)["mean"])
+    print(train_run(read_settings(federation), folder, algorithm=momentum).mean)

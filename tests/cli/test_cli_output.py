@@ -7,6 +7,7 @@ from rich.console import Console
 
 from fedner.cli.output import table
 from fedner.cli.results_view import interval
+from fedner.scoring import Interval
 
 
 @pytest.mark.parametrize("width", [20, 40, 80])
@@ -20,7 +21,7 @@ def test_a_narrow_terminal_cuts_no_name_short(width: int) -> None:
 
 
 def test_a_zero_from_below_has_no_sign_of_its_own() -> None:
-    difference = {"value": 0.0, "low": -0.0, "high": -1e-9}
+    difference = Interval(0.0, -0.0, -1e-9, 0.95)
     assert interval(difference) == "+0.0 (+0.0, +0.0)"
-    difference = {"value": -0.018, "low": -0.04, "high": 0.01}
+    difference = Interval(-0.018, -0.04, 0.01, 0.95)
     assert interval(difference) == "-1.8 (-4.0, +1.0)"

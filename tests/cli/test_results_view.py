@@ -1,49 +1,37 @@
 """The summary of a run in a terminal of 80 columns: no number is broken, the verdict is on top."""
 
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import pytest
 from rich.console import Console
 
 from fedner.cli import output, results_view
+from fedner.runs.records import PrivacySpent, RunScores
+from run_records import (
+    METHODS,
+    gain_of,
+    platform_of,
+    platform_spent,
+    privacy_spent,
+    run_disclosure,
+    run_scores,
+    scores_of,
+)
 
 LONG = ("case-reports", "a-platform-with-a-rather-long-name", "social-posts")
 SHORT = ("case-reports", "fourteen-chars", "social-posts")
 
 
-def measures(value: float) -> dict[str, Any]:
-    one = {"precision": value, "recall": value, "f1": value, "tp": 1, "fp": 1, "fn": 1}
-    return {"micro": one, "labels": {"X": one}}
+def record(names: tuple[str, ...] = SHORT) -> RunScores:
+    found = scores_of(("X", 7654, 2346), wrong=2346)
+    gain = gain_of("not clear", -0.1234, -0.2345, 0.1111)
+    methods = {name.replace("-", "_"): found for name in METHODS}
+    return run_scores(**{name: platform_of(gain, **methods) for name in names})
 
 
-def record(names: tuple[str, ...] = SHORT) -> dict[str, Any]:
-    methods = {
-        name: {"strict": measures(0.7654), "relaxed": measures(1.0)}
-        for name in ("local-only", "federated", "centralized")
-    }
-    difference = {"value": -0.1234, "low": -0.2345, "high": 0.1111}
-    gain = {"verdict": "not clear", "strict": {"difference": difference}}
-    platforms = {name: {"methods": methods, "gain": gain} for name in names}
-    means = {name: {"strict": 0.7654, "relaxed": 1.0} for name in methods}
-    return {"title": "t", "synthetic": True, "platforms": platforms, "mean": means}
-
-
-def spent(names: tuple[str, ...] = SHORT) -> dict[str, Any]:
-    one = {
-        "pld": 7.983, "rdp": 12.345, "delta": 1e-5, "unit": "sentence", "steps": 123_456,
-        "in_all": 17.123,
-    }  # fmt: skip
-    terms = {"simulation": False, "noise_by": "platform", "delta": 1e-5, "unit": "sentence"}
-    return {**terms, "platforms": dict.fromkeys(names, one)}
-
-
-def left(names: tuple[str, ...]) -> dict[str, Any]:
-    one = {
-        "updates": 12_345, "tensors": [1] * 128, "numbers_per_update": 22_713_216,
-        "bytes": 123_456_789_012, "numbers_kept": 12_345_678,
-    }  # fmt: skip
-    return {"platforms": dict.fromkeys(names, one), "never": ["texts"], "notes": []}
+def spent(names: tuple[str, ...] = SHORT) -> PrivacySpent:
+    return privacy_spent(**dict.fromkeys(names, platform_spent(7.983, 12.345)))
 
 
 @pytest.fixture
@@ -61,7 +49,7 @@ def test_numbers_fit_80_columns_and_are_never_broken(
     results_view.show_verdict(record(names), spent(names))
     results_view.show_scores(record(names))
     results_view.show_spent(spent(names))
-    results_view.show_disclosure(left(names))
+    results_view.show_disclosure(run_disclosure(*names))
     results_view.show_places(Path("run"), Path("run/report.html"), Path("run/MODEL_CARD.md"))
     text = narrow.export_text()
     assert max(map(len, text.splitlines())) <= 80
@@ -78,10 +66,10 @@ def test_numbers_fit_80_columns_and_are_never_broken(
 
 
 def test_the_verdict_stands_on_top_with_zeros_before_it(narrow: Console) -> None:
-    found = record()
-    found["platforms"]["social-posts"]["methods"] = {
-        "federated": {"strict": measures(0.0), "relaxed": measures(0.0)}
-    }
+    held = record()
+    gain = held.platforms["social-posts"].gain
+    nothing = platform_of(gain, federated=scores_of(("X", 0, 1)))
+    found = replace(held, platforms={**held.platforms, "social-posts": nothing})
     results_view.show_verdict(found, None)
     results_view.show_scores(found)
     lines = narrow.export_text().splitlines()

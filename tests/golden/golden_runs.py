@@ -132,8 +132,8 @@ def differences(
 
 def _losses(folder: RunFolder) -> Iterator[tuple[str, float]]:
     for record in folder.rounds():
-        for platform, loss in record["losses"].items():
-            yield f"round {record['round']}, {platform}", loss
+        for platform, loss in record.losses.items():
+            yield f"round {record.round}, {platform}", loss
 
 
 def _counts(folder: RunFolder) -> Iterator[tuple[str, float]]:

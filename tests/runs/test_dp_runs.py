@@ -278,8 +278,11 @@ def test_a_deployed_run_keeps_ledgers_and_a_second_one_is_refused(
         assert platform["in_all"] == platform["pld"] <= 4.0
         assert platform["granted"] == 4.0
         assert platform["public_units"] == [30]
-    assert not any(each["scores"] for each in RunFolder(tmp_path / "first").rounds())
-    assert run_spent(RunFolder(tmp_path / "first")) == spent
+    assert not any(each.scores for each in RunFolder(tmp_path / "first").rounds())
+    again = run_spent(RunFolder(tmp_path / "first"))
+    assert again is not None
+    assert again.as_dict() == spent
+    assert again == RunFolder(tmp_path / "first").privacy()
     before = [(tmp_path / str(number) / "ledger.jsonl").read_bytes() for number in range(3)]
     with pytest.raises(SettingsError, match=r"needs epsilon 4, and .* is spent") as caught:
         train_run(tiny(*changes, "title=second"), tmp_path / "second")
@@ -366,9 +369,11 @@ def test_the_server_of_a_deployment_noises_every_sum_once(
         train_run(settings, tmp_path / name)
     spent = run_spent(RunFolder(tmp_path / "other"))
     assert spent is not None
-    for platform in spent["platforms"].values():
-        assert platform["steps"] == 6
-        assert platform["in_all"] > platform["pld"], "a run begun anew is paid for anew"
+    for platform in spent.platforms.values():
+        assert platform.steps == 6
+        assert platform.in_all is not None
+        assert platform.pld is not None
+        assert platform.in_all > platform.pld, "a run begun anew is paid for anew"
 
 
 def test_clipping_without_noise_is_for_simulations_and_costs_everything(
@@ -432,7 +437,7 @@ def test_noised_scores_of_a_run_are_charged_and_called_noised(
     settings = tiny(*kind, "privacy.noise_multiplier=1.0", "privacy.unit=document", *SCORED)
     train_run(settings, tmp_path / "run")
     folder = RunFolder(tmp_path / "run")
-    told_in = [each["round"] for each in folder.rounds() if each["scores"]]
+    told_in = [each.round for each in folder.rounds() if each.scores]
     assert told_in == [2, 4, 6]
     spent = folder.read(PRIVACY)
     assert spent["simulation"] is not is_deployed
@@ -444,8 +449,8 @@ def test_noised_scores_of_a_run_are_charged_and_called_noised(
         [probability] = platform["sampling_probability"]
         expected = {(1.0, probability): 6, (30.0, 1.0): 3}
         assert platform["pld"] == pytest.approx(pld_epsilon(expected, 1e-5))
-        noised = [each["scores"][name]["noised"] for each in folder.rounds() if each["scores"]]
-        assert {each["standard_deviation"] for each in noised} == {120.0}
+        told = [each.scores[name].as_dict()["noised"] for each in folder.rounds() if each.scores]
+        assert {each["standard_deviation"] for each in told} == {120.0}
     page = (tmp_path / "run" / "report.html").read_text()
     assert "These scores were disclosed with noise" in page
     assert "multiplier 30, a unit&#x27;s counts clipped at 4" in page

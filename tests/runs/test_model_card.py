@@ -19,11 +19,13 @@ from fedner.federated.record import RoundRecord
 from fedner.inference.predict import Predictor
 from fedner.runs.adaptation import adapt
 from fedner.runs.folder import DISCLOSURE, FACTS, PRIVACY, SCORES, RunFolder
+from fedner.runs.records import RunScores
 from fedner.runs.report import write_report
 from fedner.runs.report.card import spread, stated
 from fedner.runs.report.markdown import code, code_block, escaped, table
+from fedner.runs.report.page import strict_f1
 from fedner.runs.simulation import Progress, open_sites, train_run
-from fedner.settings import PlatformEntry, Settings
+from fedner.settings import PlatformEntry, Settings, parse
 
 Make = Callable[..., Settings]
 MARKDOWN = MarkdownIt("commonmark").enable("table")
@@ -84,14 +86,14 @@ def settings_in(text: str) -> dict[str, Any]:
 def test_the_card_has_the_numbers_of_the_run(finished: Path) -> None:
     text = (finished / "MODEL_CARD.md").read_text()
     assert headings(text) == HEADINGS
-    scores = RunFolder(finished).read(SCORES)
+    scores = RunFolder(finished).read_as(RunScores, SCORES)
     rows = {row[0]: row for row in tables(section_of(text, "Scores"))[0]}
     assert rows["platform"][1:4] == ["local-only", "federated", "centralized"]
     for name in NAMES:
-        platform = scores["platforms"][name]
+        platform = scores.platforms[name]
         for column, method in enumerate(("local-only", "federated", "centralized"), 1):
-            assert rows[name][column].startswith(spread(platform["intervals"][method]["strict"]))
-        assert rows[name][5] == platform["gain"]["verdict"]
+            assert rows[name][column].startswith(spread(platform.intervals[method].strict))
+        assert rows[name][5] == scores.gains[name].verdict
     left = RunFolder(finished).read(DISCLOSURE)["platforms"]
     sent, tensors = tables(section_of(text, "What each platform disclosed"))
     for row in sent[1:]:
@@ -201,9 +203,8 @@ def test_the_card_of_protected_platforms_tells_no_score_without_noise(
     ]
     found = tables(told)
     if is_scored:
-        last = folder.rounds()[-1]["scores"]
-        expected = {name: f"{100 * each['strict']['micro']['f1']:.1f}"
-                    for name, each in last.items()}  # fmt: skip
+        last = folder.rounds()[-1].scores
+        expected = {name: f"{100 * strict_f1(each):.1f}" for name, each in last.items()}
         assert {row[0]: row[1] for row in found[0][1:]} == expected
         assert "with noise" in told
     else:
@@ -223,15 +224,16 @@ def test_settings_in_a_card_have_nothing_of_a_platforms_own(tiny: Make) -> None:
         "label_map": {"CANARY": "ADE"},
         "patients": {"file": "CANARY"},
         "embeddings": {"words": "/home/CANARY", "cache": "CANARY"},
-        "policy": {"mechanisms": ["CANARY"], "max_rounds": 9876},
+        "policy": {"studies": ["cafe" * 16], "max_rounds": 9876},
         "split": {"test_data": "CANARY"},
         "budget": 98.75,
         "labels": ["ADE"],
     }
     settings = tiny("embeddings.cache=CANARY").model_dump(mode="json")
     settings["platforms"][0] |= own
-    shown = stated(settings)
+    shown = stated(parse(settings, "a test"))
     assert "CANARY" not in shown
+    assert "cafe" not in shown
     assert "9876" not in shown
     assert "98.75" not in shown
     assert json.loads(shown)["platforms"][0] == {"name": "case-reports", "labels": ["ADE"]}

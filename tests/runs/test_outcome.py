@@ -8,14 +8,14 @@ from fedner.corpus.sentence import Entity, Sentence
 from fedner.errors import FednerError
 from fedner.runs.folder import COUNTS, RunFolder
 from fedner.runs.outcome import (
-    counts_record,
-    joint_summary,
     outcome_of,
-    platform_summary,
+    platform_scores,
     read_counts,
+    unit_counts,
     unit_numbers,
 )
 from fedner.runs.platform_data import PlatformData
+from fedner.runs.records import RunScores
 from fedner.scoring import Counts, RelaxedCounts
 
 
@@ -60,8 +60,9 @@ def test_a_gain_is_clear_only_where_its_interval_is() -> None:
 
     def verdict(alone: object, federated: object) -> str:
         outcomes = {"local-only": alone, "federated": federated}
-        record = platform_summary(outcomes, "sentence", 1)  # type: ignore[arg-type]
-        return record["gain"]["verdict"]
+        gain = platform_scores(outcomes, "sentence", 1).gain  # type: ignore[arg-type]
+        assert gain is not None
+        return gain.verdict
 
     assert verdict(wrong, right) == "yes"
     assert verdict(right, wrong) == "no"
@@ -70,15 +71,18 @@ def test_a_gain_is_clear_only_where_its_interval_is() -> None:
 
 def test_without_a_baseline_there_is_no_gain() -> None:
     outcome = outcome_of(DATA, [[], [], [], []], "sentence")
-    record = joint_summary({"here": platform_summary({"federated": outcome}, "sentence", 1)})
-    assert record["platforms"]["here"]["gain"] is None
-    assert list(record["mean"]) == ["federated"]
+    here = platform_scores({"federated": outcome}, "sentence", 1)
+    record = RunScores("t", 1, synthetic=False, platforms={"here": here})
+    assert here.gain is None
+    assert list(record.mean) == ["federated"]
 
 
 def test_counts_are_kept_and_read_back(tmp_path: Path) -> None:
     outcome = outcome_of(DATA, [[Entity(0, 1, "X")], [], [], []], "sentence")
     folder = RunFolder(tmp_path)
-    folder.site("here").write(COUNTS, counts_record(DATA, "sentence", {"federated": outcome}))
+    folder.site("here").write(
+        COUNTS, unit_counts(DATA, "sentence", {"federated": outcome}).as_dict()
+    )
     strict, relaxed, digest = read_counts(folder, "here", "federated")
     assert tuple(strict) == outcome.strict
     assert tuple(relaxed) == outcome.relaxed

@@ -13,7 +13,7 @@ from fedner.errors import FednerError
 from fedner.privacy.budget import Budget
 from fedner.privacy.ledger_owner import open_ledger
 from fedner.privacy.sampling import units_of
-from fedner.runs.annotated_types import left_out_words
+from fedner.runs.annotated_types import TypeRow, left_out_words
 from fedner.runs.checks import checked
 from fedner.runs.file_words import KEYS
 from fedner.runs.platform_data import PlatformData, load_platform, load_platforms
@@ -110,13 +110,10 @@ def test_what_is_left_out_is_counted_by_type(tmp_path: Path) -> None:
     table = {"lenient": True, "label_map": {"A": "X", "C": ""}, "format": "doccano"}
     settings = settings_of(tmp_path, "", **table, data=str(data))
     held = load_platforms(settings)["a"]
-    rows = {row["type"]: row for row in held.facts()["types"]}
-    assert rows["X"] == {
-        "type": "X", "sources": ("A",), "mentions": 8, "skipped": 0, "left_out": 0,
-        "flattened": 4, "kept": 4,
-    }  # fmt: skip
-    assert (rows["B"]["mentions"], rows["B"]["skipped"], rows["B"]["kept"]) == (8, 4, 4)
-    assert (rows["C"]["left_out"], rows["C"]["kept"]) == (4, 0)
+    rows = {row.type: row for row in held.facts().types}
+    assert rows["X"] == TypeRow("X", ("A",), mentions=8, skipped=0, left_out=0, flattened=4, kept=4)
+    assert (rows["B"].mentions, rows["B"].skipped, rows["B"].kept) == (8, 4, 4)
+    assert (rows["C"].left_out, rows["C"].kept) == (4, 0)
     assert left_out_words(rows.values()) == (
         "4 C by labels or label_map; 4 X by flattening; 4 B by lenient reading"
     )
@@ -259,6 +256,6 @@ def test_an_encoding_and_what_is_not_text_in_it(tmp_path: Path) -> None:
         return load_platform(checked(tables, tmp_path).platforms[0], seed=1)
 
     assert read(encoding="latin-1").sentences[-1].tokens == ("fièvre",)
-    assert read(lenient=True).facts()["remarks"][CHANGE_UNDECODED] == 1
+    assert read(lenient=True).facts().remarks[CHANGE_UNDECODED] == 1
     with pytest.raises(FednerError, match="--encoding latin-1"):
         read()

@@ -8,8 +8,9 @@ from itertools import pairwise
 from pathlib import Path
 
 from fedner.runs.folder import FACTS, SCORES, RunFolder
+from fedner.runs.records import RunScores
 from fedner.runs.report import write_report
-from fedner.runs.report.charts import Gain, Point, gains, learning_curve, type_bars
+from fedner.runs.report.charts import GainBar, Point, gains, learning_curve, type_bars
 from fedner.runs.report.page import size
 from fedner.runs.simulation import train_run
 from fedner.runs.verdict import verdict_sentence, zero_sentence
@@ -76,7 +77,7 @@ def test_names_are_text_and_never_markup() -> None:
     name = '<script>&"x'
     drawn = (
         learning_curve(name, [Point(1, 50.0)], {})
-        + gains([Gain(name, 1.0, 0.0, 2.0)])
+        + gains([GainBar(name, 1.0, 0.0, 2.0)])
         + type_bars(name, {name: {"local-only": 10.0}})
     )
     assert "<script" not in drawn
@@ -107,10 +108,10 @@ def test_sizes_are_read_by_people() -> None:
 def test_the_report_begins_with_a_verdict_and_what_privacy_there_was(finished: Path) -> None:
     text = (finished / "report.html").read_text()
     head = text[text.index("<body>") : text.index("<h2>")]
-    assert verdict_sentence(RunFolder(finished).read(SCORES)) in unescape(head)
+    assert verdict_sentence(RunFolder(finished).read_as(RunScores, SCORES)) in unescape(head)
     assert "No differential privacy" in head
     assert "<h2>No differential privacy</h2>" in text
-    zeros = zero_sentence(RunFolder(finished).read(SCORES))
+    zeros = zero_sentence(RunFolder(finished).read_as(RunScores, SCORES).by_platform)
     assert not zeros or head.index("alarm") < head.index("verdict"), "a score of 0.0 comes first"
 
 

@@ -43,9 +43,10 @@ def test_scores_of_all_methods_on_all_platforms(finished: Path) -> None:
         assert platform["gain"]["over"] == "local-only"
         interval = platform["intervals"]["federated"]["strict"]
         assert interval["low"] <= interval["value"] <= interval["high"]
-    last = RunFolder(finished).rounds()[-1]["scores"]
+    last = RunFolder(finished).rounds()[-1].scores
     for name, platform in scores["platforms"].items():
-        assert platform["methods"]["federated"] == last[name], "the kept tagger is the last round's"
+        told = last[name].as_dict()
+        assert platform["methods"]["federated"] == told, "the kept tagger is the last round's"
 
 
 def test_local_fine_tuning_trains_every_weight(tiny: Make, tmp_path: Path) -> None:
@@ -69,7 +70,7 @@ def test_kept_and_scored_taggers_are_those_of_the_average(tiny: Make, tmp_path: 
     run = RunFolder(tmp_path / "averaged")
     server, _ = read_state(run.path / "server", 3)
     for name, platform in run.read(SCORES)["platforms"].items():
-        assert platform["methods"]["federated"] == run.rounds()[-1]["scores"][name]
+        assert platform["methods"]["federated"] == run.rounds()[-1].scores[name].as_dict()
         private, _ = read_state(run.path / "platforms" / name, 3)
         kept = load_tagger(tagger_folder(run.path, name)).tagger.named_parameters()
         ema = {**server, **private}
@@ -188,7 +189,8 @@ def test_types_that_the_file_does_not_declare_leave_in_no_score_report(
     told = (tmp_path / "run" / "rounds.jsonl").read_text()
     assert "Secret" not in told
     assert "Hidden" not in told
-    last = RunFolder(tmp_path / "run").rounds()[-1]["scores"]
+    scores = RunFolder(tmp_path / "run").rounds()[-1].scores
+    last = {name: each.as_dict() for name, each in scores.items()}
     assert set(last["ward"]["strict"]["labels"]) == {"*"}
     assert len(last["forum-posts"]["strict"]["labels"]) > 1
     own = RunFolder(tmp_path / "run").read(SCORES)["platforms"]["ward"]["methods"]["federated"]
@@ -240,7 +242,7 @@ def test_a_run_that_was_interrupted_goes_on_to_the_same_weights(tiny: Make, tmp_
     assert whole.keys() == parts.keys()
     assert all(torch.equal(whole[name], parts[name]) for name in whole)
     rounds = RunFolder(tmp_path / "parts").rounds()
-    assert [each["round"] for each in rounds] == [1, 2, 3, 4, 5, 6]
+    assert [each.round for each in rounds] == [1, 2, 3, 4, 5, 6]
 
 
 def test_workers_give_the_same_bits(tiny: Make, tmp_path: Path) -> None:
@@ -284,7 +286,7 @@ def test_presets_algorithms_and_schedules_run_from_the_file(
     tiny: Make, tmp_path: Path, assignments: list[str]
 ) -> None:
     scores = train_run(tiny("training.rounds=3", *assignments), tmp_path / "run")
-    assert set(scores["platforms"]) == {"case-reports", "forum-posts", "social-posts"}
+    assert set(scores.platforms) == {"case-reports", "forum-posts", "social-posts"}
     assert (tmp_path / "run" / "report.html").is_file()
 
 

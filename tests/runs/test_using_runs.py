@@ -24,10 +24,10 @@ Make = Callable[..., Settings]
 def test_a_run_against_itself_differs_by_nothing(finished: Path) -> None:
     run = RunFolder(finished)
     found = compare(run, run)
-    for row in found["platforms"].values():
-        assert row["strict"]["difference"]["value"] == 0.0
-        assert row["strict"]["p_value"] == 1.0
-        assert row["verdict"] == "not clear"
+    for row in found.platforms.values():
+        assert row.strict.difference.value == 0.0
+        assert row.strict.p_value == 1.0
+        assert row.verdict == "not clear"
 
 
 def test_other_test_parts_are_not_compared(tiny: Make, finished: Path, tmp_path: Path) -> None:
@@ -36,7 +36,7 @@ def test_other_test_parts_are_not_compared(tiny: Make, finished: Path, tmp_path:
         compare(RunFolder(finished), RunFolder(tmp_path / "other"))
     train_run(tiny("platforms.0.name=x", "training.rounds=1"), tmp_path / "renamed")
     found = compare(RunFolder(finished), RunFolder(tmp_path / "renamed"))
-    assert found["only_in_one"] == ["case-reports", "x"]
+    assert found.only_in_one == ("case-reports", "x")
 
 
 def test_mistakes_are_told_once_each() -> None:

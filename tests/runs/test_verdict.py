@@ -1,37 +1,35 @@
 """What stands on top of a run, and whom its platforms must trust."""
 
 from collections.abc import Callable
-from typing import Any
+from dataclasses import replace
 
 import pytest
 
 from fedner.privacy.mechanisms.unit_local import TRUST as UNTRUSTED
+from fedner.runs.records import RunScores, Verdict
 from fedner.runs.trust import trust_note
 from fedner.runs.verdict import privacy_sentence, verdict_sentence, zero_sentence
 from fedner.settings import Settings
+from run_records import (
+    gain_of,
+    platform_of,
+    platform_spent,
+    privacy_spent,
+    run_scores,
+    scores_of,
+)
 
 Make = Callable[..., Settings]
 
 
-def method(*counts: tuple[str, int, int], micro: float = 0.5) -> dict[str, Any]:
-    """Return the scores of a method; each type has so many right and missed mentions."""
-    labels = {
-        name: {"tp": right, "fp": 0, "fn": missed, "f1": 0.5 if right else 0.0}
-        for name, right, missed in counts
-    }
-    return {"strict": {"micro": {"f1": micro}, "labels": labels}}
-
-
-def scores(**gains: tuple[str, float] | None) -> dict[str, Any]:
-    platforms = {
-        name: {
-            "methods": {"federated": method(("X", 1, 1))},
-            "gain": gain
-            and {"verdict": gain[0], "strict": {"difference": {"value": gain[1] / 100}}},
+def scores(**gains: tuple[Verdict, float] | None) -> RunScores:
+    right = scores_of(("X", 1, 1))
+    return run_scores(
+        **{
+            name: platform_of(gain and gain_of(gain[0], gain[1] / 100), federated=right)
+            for name, gain in gains.items()
         }
-        for name, gain in gains.items()
-    }
-    return {"platforms": platforms, "mean": {"federated": {"strict": 0.712}}}
+    )
 
 
 @pytest.mark.parametrize(
@@ -66,21 +64,23 @@ def scores(**gains: tuple[str, float] | None) -> dict[str, Any]:
         (
             scores(a=None, b=None),
             (
-                "Strict F1 is 71.2 on 2 platforms on average; no local-only baseline was trained, "
+                "Strict F1 is 66.7 on 2 platforms on average; no local-only baseline was trained, "
                 "so it is not known whether joining helped."
             ),
         ),
     ],
 )
-def test_the_verdict_is_one_sentence(found: dict[str, Any], expected: str) -> None:
+def test_the_verdict_is_one_sentence(found: RunScores, expected: str) -> None:
     assert verdict_sentence(found) == expected
 
 
 def test_a_score_of_zero_is_named_wherever_it_is() -> None:
-    found = scores(a=None, b=None)
-    assert zero_sentence(found) == ""
-    found["platforms"]["a"]["methods"]["local-only"] = method(("X", 0, 3), micro=0.0004)
-    found["platforms"]["b"]["methods"]["federated"] = method(("X", 1, 0), ("Y", 0, 2), ("Z", 0, 0))
+    right = scores_of(("X", 1, 1))
+    assert zero_sentence({"a": {"federated": right}}) == ""
+    found = {
+        "a": {"federated": right, "local-only": scores_of(("X", 0, 3))},
+        "b": {"federated": scores_of(("X", 1, 0), ("Y", 0, 2), ("Z", 0, 0))},
+    }
     said = zero_sentence(found)
     assert "a (local-only)" in said
     assert "Y of b (federated)" in said
@@ -88,20 +88,15 @@ def test_a_score_of_zero_is_named_wherever_it_is() -> None:
     assert "Y" not in zero_sentence(found, {"b": ["X"]}), "a type that is not public"
 
 
-def spent(**changes: object) -> dict[str, Any]:
-    held = {"simulation": False, "noise_by": "platform", "delta": 1e-5, "unit": "sentence"}
-    platforms = {"a": {"pld": 1.5}, "b": {"pld": 3.984}}
-    return {**held, "platforms": platforms, **changes}
-
-
 def test_what_privacy_a_run_had_is_said_plainly() -> None:
+    spent = privacy_spent(a=platform_spent(1.5), b=platform_spent(3.984))
     assert privacy_sentence(None).startswith("No differential privacy:")
-    said = privacy_sentence(spent())
+    said = privacy_sentence(spent)
     assert "epsilon 3.98 at delta 1e-05 for one sentence" in said
     assert "by each platform" in said
-    assert "server that must be trusted" in privacy_sentence(spent(noise_by="server"))
-    assert "nobody is protected" in privacy_sentence(spent(simulation=True))
-    assert "epsilon infinite" in privacy_sentence(spent(platforms={"a": {"pld": None}}))
+    assert "server that must be trusted" in privacy_sentence(replace(spent, noise_by="server"))
+    assert "nobody is protected" in privacy_sentence(replace(spent, simulation=True))
+    assert "epsilon infinite" in privacy_sentence(privacy_spent(a=platform_spent(None)))
 
 
 DEPLOYED = (

@@ -1,7 +1,7 @@
 """`fedner adapt`: a new platform joins a finished run."""
 
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -9,6 +9,10 @@ from fedner.cli import label_maps
 from fedner.cli.arguments import AsJson
 from fedner.cli.inputs import CliSentences, CliUnit
 from fedner.cli.label_maps import LabelMap
+
+if TYPE_CHECKING:
+    from fedner.runs.adaptation import Adapted
+    from fedner.settings import PlatformEntry, Settings
 
 
 def adapt(
@@ -64,54 +68,40 @@ def adapt(
     }
     given = {key: value for key, value in table.items() if value is not None}
     folder = open_run(run)
-    platform = _platform(folder.settings().model_dump(mode="json"), given)
+    platform = _platform(folder.settings(), given)
     adapted = adapt_platform(folder, platform, out, tune_shared=tune_shared, epochs=epochs)
-    scores = adapted.outcome.scores
-    result: dict[str, Any] = {
-        "tagger": str(out),
-        "platform": name,
-        "epochs": adapted.epochs,
-        "trained_numbers": adapted.trained,
-        "kept_shared_numbers": adapted.kept,
-        "left_out": adapted.left_out,
-        "zeros": adapted.zeros,
-        "warnings": list(adapted.warnings),
-        "scores": scores.as_dict(),
-    }
     if json:
         from fedner.cli.output import show_json
 
-        show_json(result)
+        show_json({"tagger": str(out), "platform": name, **adapted.as_dict()})
         return
-    _show(result)
+    _show(name, out, adapted)
 
 
-def _platform(settings: dict[str, Any], given: dict[str, Any]) -> Any:
+def _platform(settings: "Settings", given: dict[str, Any]) -> "PlatformEntry":
     """Return the new platform's settings, checked as those of a federation file are."""
     from fedner.runs.checks import checked
 
-    return checked({**settings, "platforms": [given]}, Path.cwd(), "adapt").platforms[0]
+    stated = settings.model_dump(mode="json")
+    return checked({**stated, "platforms": [given]}, Path.cwd(), "adapt").platforms[0]
 
 
-def _show(result: dict[str, Any]) -> None:
+def _show(name: str, out: Path, adapted: "Adapted") -> None:
     from fedner.cli.output import console, show_place, table
 
-    for warning in (result["zeros"], *result["warnings"]):
+    for warning in (adapted.zeros, *adapted.warnings):
         if warning:
             console.print(warning, style="bold red")
-    if result["left_out"]:
-        console.print(f"left out of training and test: {result['left_out']}")
-    strict, relaxed = result["scores"]["strict"], result["scores"]["relaxed"]
-    rows = [
-        (label, f"{100 * counts['f1']:.1f}", f"{100 * relaxed['labels'][label]['f1']:.1f}")
-        for label, counts in strict["labels"].items()
-    ]
-    micro = [f"{100 * part['micro']['f1']:.1f}" for part in (strict, relaxed)]
-    rows.append(("all (micro)", micro[0], micro[1]))
-    title = f"{result['platform']} on its own test part, after {result['epochs']} epochs"
+    if adapted.left_out:
+        console.print(f"left out of training and test: {adapted.left_out}")
+    scores = adapted.outcome.scores
+    both = [(label, scores.strict[label].f1, scores.relaxed[label].f1) for label in scores.labels]
+    both.append(("all (micro)", scores.strict_micro.f1, scores.relaxed_micro.f1))
+    rows = [(label, f"{100 * one:.1f}", f"{100 * other:.1f}") for label, one, other in both]
+    title = f"{name} on its own test part, after {adapted.epochs} epochs"
     console.print(table(title, ("type", "strict F1", "relaxed F1"), rows))
     console.print(
-        f"trained {result['trained_numbers']:,} numbers; {result['kept_shared_numbers']:,} shared "
+        f"trained {adapted.trained:,} numbers; {adapted.kept:,} shared "
         "ones are as the federation left them; nothing was transmitted"
     )
-    show_place("tagger:", result["tagger"])
+    show_place("tagger:", out)

@@ -48,7 +48,7 @@ def demo(
     if json:
         found = RunFolder(folder).read(DISCLOSURE)
         summary = {"run": str(folder), "synthetic": True, **verdicts(folder, scores)}
-        show_json({**summary, "scores": scores, "disclosure": found})
+        show_json({**summary, "scores": scores.as_dict(), "disclosure": found})
         return
     show_finished(folder, scores)
 

@@ -3,12 +3,14 @@
 from collections.abc import Iterable
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 if TYPE_CHECKING:
     from fedner.privacy.ledger_owner import Grant
+    from fedner.privacy.plan import PrivacyPlan
+    from fedner.runs.records import LedgerSpent, PlatformSpent, PrivacySpent, StatedSpend
 
 app = typer.Typer(
     name="privacy",
@@ -96,7 +98,7 @@ def plan(
         show_place("curve:", svg)
 
 
-def _show_plan(made: Any) -> None:
+def _show_plan(made: "PrivacyPlan") -> None:
     from fedner.cli.output import console, table
     from fedner.privacy.curve import text_curve
 
@@ -261,48 +263,48 @@ def spent(
                 f"{path} ran without differential privacy: its updates had no noise",
                 "Add a [privacy] table to the federation file.",
             )
-        show_json(found) if json else _show_run(str(path), found)
+        show_json(found.as_dict()) if json else _show_run(str(path), found)
         return
-    found = folder_spent(path)
-    show_json(found) if json else _show_ledger(found)
+    held = folder_spent(path)
+    show_json(held.as_dict()) if json else _show_ledger(held)
 
 
-def _show_run(title: str, found: dict[str, Any]) -> None:
+def _show_run(title: str, found: "PrivacySpent") -> None:
     from fedner.cli.output import console, table
 
     rows = [
-        (name, *_cells(one), "-" if one["in_all"] is None else f"{one['in_all']:.3f}")
-        for name, one in found["platforms"].items()
+        (name, *_cells(one), "-" if one.in_all is None else f"{one.in_all:.3f}")
+        for name, one in found.platforms.items()
     ]
     columns = ("platform", *_COLUMNS, "over all runs")
-    label = " (simulation)" if found["simulation"] else ""
+    label = " (simulation)" if found.simulation else ""
     console.print(table(f"{title}: spent{label}", columns, rows))
-    _show_neighbours(one["adjacency"] for one in found["platforms"].values())
-    for note in found["notes"]:
+    _show_neighbours(one.adjacency for one in found.platforms.values())
+    for note in found.notes:
         console.print(note, style="dim")
-    for use in found["uncharged"]:
+    for use in found.uncharged:
         console.print(f"declared, not in epsilon: {use}")
 
 
-def _show_ledger(found: dict[str, Any]) -> None:
+def _show_ledger(found: "LedgerSpent") -> None:
     from fedner.cli.output import console, table
 
-    rows = [(run, *_cells(one)) for run, one in found["runs"].items()]
-    rows.append(("all runs", *_cells(found["all"])))
-    label = " (simulation)" if found["simulation"] else ""
-    console.print(table(f"{found['ledger']}: spent{label}", ("run", *_COLUMNS), rows))
-    _show_neighbours([found["all"]["adjacency"]])
-    budget = found["budget"]
+    rows = [(run, *_cells(one)) for run, one in found.runs.items()]
+    rows.append(("all runs", *_cells(found.all)))
+    label = " (simulation)" if found.simulation else ""
+    console.print(table(f"{found.ledger}: spent{label}", ("run", *_COLUMNS), rows))
+    _show_neighbours([found.all.adjacency])
+    budget = found.budget
     console.print(
-        f"budget: epsilon {budget['epsilon']:g} at delta {budget['delta']:g} by "
-        f"{budget['accountant'].upper()}; {found['releases']:,} releases"
+        f"budget: epsilon {budget.epsilon:g} at delta {budget.delta:g} by "
+        f"{budget.accountant.upper()}; {found.releases:,} releases"
     )
-    if len(found["grants"]) > 1:
+    if len(found.grants) > 1:
         columns = ("granted", "by", "epsilon", "delta", "public size")
         grants = [
-            (each["time"], each["who"] or "-", f"{each['epsilon']:g}", f"{each['delta']:g}",
-             each["public_size"] or "-")
-            for each in found["grants"]
+            (each.time, each.who or "-", f"{each.epsilon:g}", f"{each.delta:g}",
+             each.public_size or "-")
+            for each in found.grants
         ]  # fmt: skip
         console.print(table("What the owner granted", columns, grants))
 
@@ -319,8 +321,9 @@ def _show_neighbours(kinds: Iterable[str | None]) -> None:
 _COLUMNS = ("epsilon (PLD)", "epsilon (RDP)", "delta", "unit", "public size", "steps")
 
 
-def _cells(one: dict[str, Any]) -> tuple[object, ...]:
-    sizes = ", ".join(f"{size:,}" for size in one["public_units"]) or "-"
-    unit = one["unit"] or "-"
-    spent = ("infinite" if one[key] is None else f"{one[key]:.3f}" for key in ("pld", "rdp"))
-    return (*spent, f"{one['delta']:g}", unit, sizes, one["steps"])
+def _cells(one: "PlatformSpent | StatedSpend") -> tuple[object, ...]:
+    from fedner.runs.report.privacy import epsilon_words
+
+    sizes = ", ".join(f"{size:,}" for size in one.public_units) or "-"
+    spent = (epsilon_words(one.pld), epsilon_words(one.rdp))
+    return (*spent, f"{one.delta:g}", one.unit or "-", sizes, one.steps)

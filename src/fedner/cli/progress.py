@@ -87,7 +87,7 @@ class LiveProgress(AbstractContextManager["LiveProgress"]):
         from fedner.runs.annotated_types import left_out_words
 
         for name, data in ((site.name, site.data) for site in sites):
-            words = left_out_words(row._asdict() for row in data.types.rows(data.labels))
+            words = left_out_words(data.types.rows(data.labels))
             if words:
                 console.print(f"{name}: left out of training and test: {words}", soft_wrap=True)
             for kind, count in sorted(data.remarks.items()):

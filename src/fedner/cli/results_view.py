@@ -1,12 +1,16 @@
 """How the scores of a run look to people: methods, gains, what each platform disclosed."""
 
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
 from rich.table import Table
 from rich.text import Text
 
 from fedner.cli.output import console, show_place, table
+
+if TYPE_CHECKING:
+    from fedner.runs.records import Gain, PrivacySpent, RunDisclosure, RunScores
+    from fedner.scoring import Interval
 
 SYNTHETIC_NOTE = "Synthetic data: the texts were made by a program."
 # Where the terminal is narrow, headings are folded rather than numbers.
@@ -19,7 +23,7 @@ _FOLDED = {
 _STYLES = {"yes": "bold green", "no": "bold red", "not clear": "bold"}
 
 
-def show_verdict(record: dict[str, Any], spent: dict[str, Any] | None) -> None:
+def show_verdict(record: "RunScores", spent: "PrivacySpent | None") -> None:
     """Print what a run came to, a sentence each: zeros first, joining, differential privacy.
 
     Args:
@@ -28,51 +32,47 @@ def show_verdict(record: dict[str, Any], spent: dict[str, Any] | None) -> None:
     """
     from fedner.runs.verdict import privacy_sentence, verdict_sentence, zero_sentence
 
-    zeros = zero_sentence(record)
+    zeros = zero_sentence(record.by_platform)
     if zeros:
         console.print(Text(zeros, style="bold red"))
     console.print(Text(verdict_sentence(record), style="bold"))
     console.print(Text(privacy_sentence(spent), style="bold" if spent is None else ""))
 
 
-def show_scores(record: dict[str, Any]) -> None:
+def show_scores(record: "RunScores") -> None:
     """Print strict F1 of every method on every platform, the gains, and precision and recall."""
-    platforms = record["platforms"]
-    methods = list(record["mean"])
-    columns = ["platform", *methods]
-    has_gains = any(each["gain"] for each in platforms.values())
+    mean, has_gains = record.mean, bool(record.gains)
+    columns = ["platform", *mean]
     if has_gains:
         columns += ["gain (95 %)", "helped me?"]
     if console.width < _WIDE:
         columns = [_FOLDED.get(each, each) for each in columns]
     rows: list[tuple[object, ...]] = []
-    for name, platform in platforms.items():
+    for name, platform in record.platforms.items():
         cells: list[object] = [name]
-        for method in methods:
-            scores = platform["methods"].get(method)
-            cells.append("-" if scores is None else f"{100 * scores['strict']['micro']['f1']:.1f}")
+        for method in mean:
+            scores = platform.methods.get(method)
+            cells.append("-" if scores is None else f"{100 * scores.strict_micro.f1:.1f}")
         if has_gains:
-            cells += _gain(platform["gain"])
+            cells += _gain(platform.gain)
         rows.append(tuple(cells))
-    means = [f"{100 * record['mean'][method]['strict']:.1f}" for method in methods]
+    means = [f"{100 * each.strict:.1f}" for each in mean.values()]
     rows.append(("mean", *means, *([""] * (2 if has_gains else 0))))
-    title = f"{record['title']}: strict F1 on each platform's test part"
-    if record["synthetic"]:
+    title = f"{record.title}: strict F1 on each platform's test part"
+    if record.synthetic:
         title += " (synthetic data)"
     console.print(_unbroken(table(title, columns, rows)))
     _show_precision_and_recall(record)
 
 
-def _show_precision_and_recall(record: dict[str, Any]) -> None:
+def _show_precision_and_recall(record: "RunScores") -> None:
     """Print strict precision, recall and F1, and relaxed F1, of the taggers that a run is about."""
-    methods = list(record["mean"])
-    method = "federated" if "federated" in methods else next(iter(methods), None)
+    method = record.main_method
     rows = []
-    for name, platform in record["platforms"].items():
-        scores = platform["methods"].get(method)
-        if scores is not None:
-            strict, relaxed = (scores[kind]["micro"] for kind in ("strict", "relaxed"))
-            numbers = (*(strict[each] for each in ("precision", "recall", "f1")), relaxed["f1"])
+    for name, platform in record.platforms.items():
+        if method is not None and method in platform.methods:
+            scores = platform.methods[method]
+            numbers = (*scores.strict_micro.measures, scores.relaxed_micro.f1)
             rows.append((name, *(f"{100 * number:.1f}" for number in numbers)))
     columns = ("platform", "precision", "recall", "F1", "relaxed F1")
     console.print(_unbroken(table(f"{method} taggers: precision and recall", columns, rows)))
@@ -89,67 +89,64 @@ def _unbroken(shown: Table) -> Table:
     return shown
 
 
-def show_spent(spent: dict[str, Any] | None) -> None:
+def show_spent(spent: "PrivacySpent | None") -> None:
     """Print the epsilon that a run spent on every platform."""
     if spent is None:
         return
+    from fedner.runs.report.privacy import epsilon_words
+
     rows = [
         (
             name,
-            _epsilon(one["pld"]),
-            _epsilon(one["rdp"]),
-            f"{one['delta']:g}",
-            str(one["unit"] or "-"),
-            one["steps"],
-            "-" if one["in_all"] is None else _epsilon(one["in_all"]),
+            epsilon_words(one.pld),
+            epsilon_words(one.rdp),
+            f"{one.delta:g}",
+            one.unit or "-",
+            one.steps,
+            "-" if one.in_all is None else epsilon_words(one.in_all),
         )
-        for name, one in spent["platforms"].items()
+        for name, one in spent.platforms.items()
     ]
-    word = "Epsilon of a simulation" if spent["simulation"] else "Epsilon spent"
+    word = "Epsilon of a simulation" if spent.simulation else "Epsilon spent"
     columns = ("platform", "PLD", "RDP", "delta", "unit", "noised steps", "over all runs")
     console.print(_unbroken(table(word, columns, rows)))
 
 
-def _epsilon(value: float | None) -> str:
-    return "infinite" if value is None else f"{value:.3f}"
-
-
-def _gain(gain: dict[str, Any] | None) -> list[object]:
+def _gain(gain: "Gain | None") -> list[object]:
     if gain is None:
         return ["-", "-"]
-    return [interval(gain["strict"]["difference"]), Text(gain["verdict"], _STYLES[gain["verdict"]])]
+    return [interval(gain.strict.difference), Text(gain.verdict, _STYLES[gain.verdict])]
 
 
-def interval(difference: dict[str, float]) -> str:
+def interval(difference: "Interval") -> str:
     """Return a difference in points of F1 with its interval."""
     # Adding zero takes the sign from a zero that came from below.
-    points = (round(100 * difference[key], 1) + 0.0 for key in ("value", "low", "high"))
-    value, low, high = points
+    value, low, high = (round(point, 1) + 0.0 for point in difference.points)
     return f"{value:+.1f} ({low:+.1f}, {high:+.1f})"
 
 
-def show_disclosure(found: dict[str, Any]) -> None:
+def show_disclosure(found: "RunDisclosure") -> None:
     """Print what every platform disclosed."""
     from fedner.runs.report.page import size
 
     rows = [
         (
             name,
-            platform["updates"],
-            len(platform["tensors"]),
-            platform["numbers_per_update"],
-            size(platform["bytes"]),
-            platform["numbers_kept"],
+            one.updates,
+            len(one.tensors),
+            one.numbers_per_update,
+            size(one.bytes),
+            one.numbers_kept,
         )
-        for name, platform in found["platforms"].items()
+        for name, one in found.platforms.items()
     ]
     columns = (
         "platform", "updates", "tensors in each", "numbers in each", "bytes in all",
         "private numbers kept",
     )  # fmt: skip
     console.print(_unbroken(table("What each platform disclosed", columns, rows)))
-    console.print(f"Never disclosed: {', '.join(found['never'])}.", style="dim")
-    for note in found["notes"]:
+    console.print(f"Never disclosed: {', '.join(found.never)}.", style="dim")
+    for note in found.notes:
         console.print(note, style="dim")
 
 

@@ -1,15 +1,14 @@
 """`fedner evaluate`, `compare`, `report` and `errors`: looking at finished runs."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
-
-from fedner.errors import FednerError
 
 if TYPE_CHECKING:
     from rich.text import Text
 
+    from fedner.runs.comparison import Comparison
     from fedner.runs.mistakes import Mistake
 
 Method = Literal["federated", "local-only", "centralized"]
@@ -32,7 +31,7 @@ def evaluate(run: RunArgument, json: JsonOption = False) -> None:
     from fedner.runs.scoring_again import score_again
 
     record = score_again(open_run(run))
-    show_json(record) if json else show_scores(record)
+    show_json(record.as_dict()) if json else show_scores(record)
 
 
 def compare(
@@ -48,49 +47,42 @@ def compare(
     from fedner.runs.folder import open_run
 
     found = compare_runs(open_run(first), open_run(second), method=method, seed=seed)
-    show_json(found) if json else _show_comparison(found)
+    show_json(found.as_dict()) if json else _show_comparison(found)
 
 
-def _show_comparison(found: dict[str, Any]) -> None:
+def _show_comparison(found: "Comparison") -> None:
     from fedner.cli.output import console, table
     from fedner.cli.results_view import interval
 
     rows = [
         (
             name,
-            f"{100 * row['strict']['first']:.1f}",
-            f"{100 * row['strict']['second']:.1f}",
-            interval(row["strict"]["difference"]),
-            f"{row['strict']['p_value']:.4f}",
-            interval(row["relaxed"]["difference"]),
-            row["verdict"],
+            f"{100 * row.strict.first:.1f}",
+            f"{100 * row.strict.second:.1f}",
+            interval(row.strict.difference),
+            f"{row.strict.p_value:.4f}",
+            interval(row.relaxed.difference),
+            row.verdict,
         )
-        for name, row in found["platforms"].items()
+        for name, row in found.platforms.items()
     ]
     columns = (
         "platform", "first", "second", "strict difference", "p", "relaxed difference", "better?",
     )  # fmt: skip
-    title = f"{found['second']} against {found['first']} ({found['method']})"
+    title = f"{found.second} against {found.first} ({found.method})"
     console.print(table(title, columns, rows))
-    if found["only_in_one"]:
-        console.print(f"only in one of them: {', '.join(found['only_in_one'])}")
+    if found.only_in_one:
+        console.print(f"only in one of them: {', '.join(found.only_in_one)}")
 
 
 def report(run: RunArgument, json: JsonOption = False) -> None:
     """Write the report of RUN (HTML, opens offline) and its model card (Markdown) anew."""
     from fedner.cli.output import show_json, show_place
-    from fedner.runs.folder import UNHARMED, open_run
+    from fedner.runs.folder import open_run
     from fedner.runs.report import write_report
 
     folder = open_run(run)
-    folder.settings()  # all their problems are reported together
-    try:
-        write_report(folder)
-    except (LookupError, TypeError, AttributeError, ValueError) as error:
-        # The report reads many records; one that lacks what it should have was altered.
-        raise FednerError(
-            f"the records of {run} are damaged: {type(error).__name__}: {error}", UNHARMED
-        ) from error
+    write_report(folder)
     if json:
         show_json({"report": str(folder.report), "card": str(folder.card)})
     else:
@@ -121,7 +113,7 @@ def errors(
                 "platform": platform,
                 "method": method,
                 "counts": dict(counts.most_common()),
-                "mistakes": [_as_dict(each) for each in shown],
+                "mistakes": [each.as_dict() for each in shown],
             }
         )
         return
@@ -130,17 +122,6 @@ def errors(
     console.print(table(f"{platform}: mistakes", ("kind", "count"), counts.most_common()))
     if len(shown) < len(mistakes):
         console.print(f"{len(shown):,} of {len(mistakes):,} shown; --limit 0 shows all")
-
-
-def _as_dict(mistake: "Mistake") -> dict[str, Any]:
-    return {
-        "kind": mistake.kind,
-        "document": mistake.sentence.document,
-        "tokens": list(mistake.sentence.tokens),
-        "gold": mistake.gold and list(mistake.gold),
-        "found": mistake.found and list(mistake.found),
-        "confidence": mistake.confidence,
-    }
 
 
 def _shown(mistake: "Mistake") -> "Text":

@@ -2,7 +2,7 @@
 
 import re
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -10,6 +10,7 @@ from fedner.cli.arguments import AsJson
 from fedner.errors import FednerError
 
 if TYPE_CHECKING:
+    from fedner.runs.records import RunScores
     from fedner.settings import Settings
 
 INTERRUPTED = 130
@@ -50,7 +51,7 @@ def train(
     )
     scores = train_shown(settings, folder, resume=resume, is_quiet=json)
     if json:
-        show_json({"run": str(folder), **verdicts(folder, scores), "scores": scores})
+        show_json({"run": str(folder), **verdicts(folder, scores), "scores": scores.as_dict()})
         return
     show_finished(folder, scores)
 
@@ -85,7 +86,7 @@ def _resolve(
 
 def train_shown(
     settings: "Settings", folder: Path, *, resume: bool = False, is_quiet: bool = False
-) -> dict[str, Any]:
+) -> "RunScores":
     """Train a run with live progress; Ctrl-C stops it cleanly and says how to go on."""
     from fedner.cli.progress import LiveProgress
     from fedner.runs.simulation import train_run
@@ -103,32 +104,28 @@ def train_shown(
     raise typer.Exit(INTERRUPTED)
 
 
-def spent_in(folder: Path) -> dict[str, Any] | None:
-    """Return what a finished run spent; None without differential privacy."""
-    from fedner.runs.folder import PRIVACY, RunFolder
-
-    return RunFolder(folder).read(PRIVACY) if (folder / PRIVACY).is_file() else None
-
-
-def verdicts(folder: Path, scores: dict[str, Any]) -> dict[str, str]:
+def verdicts(folder: Path, scores: "RunScores") -> dict[str, str]:
     """Return what stands on top of a finished run, for machines."""
+    from fedner.runs.folder import RunFolder
     from fedner.runs.verdict import privacy_sentence, verdict_sentence, zero_sentence
 
     return {
         "verdict": verdict_sentence(scores),
-        "zeros": zero_sentence(scores),
-        "privacy": privacy_sentence(spent_in(folder)),
+        "zeros": zero_sentence(scores.by_platform),
+        "privacy": privacy_sentence(RunFolder(folder).privacy()),
     }
 
 
-def show_finished(folder: Path, scores: dict[str, Any]) -> None:
+def show_finished(folder: Path, scores: "RunScores") -> None:
     """Print what a finished run came to: the verdict on top."""
     from fedner.cli import results_view
     from fedner.runs.folder import DISCLOSURE, RunFolder
+    from fedner.runs.records import RunDisclosure
 
-    run, spent = RunFolder(folder), spent_in(folder)
+    run = RunFolder(folder)
+    spent = run.privacy()
     results_view.show_verdict(scores, spent)
     results_view.show_scores(scores)
     results_view.show_spent(spent)
-    results_view.show_disclosure(run.read(DISCLOSURE))
+    results_view.show_disclosure(run.read_as(RunDisclosure, DISCLOSURE))
     results_view.show_places(folder, run.report, run.card)

@@ -96,14 +96,14 @@ def run(job: Job) -> list[Point]:
             job.way,
             job.seed,
             platform,
-            100 * record["methods"][FEDERATED]["strict"]["micro"]["f1"],
-            100 * record["methods"][FEDERATED]["relaxed"]["micro"]["f1"],
-            sum(platform in each["bytes_up"] for each in rounds),
-            sum(each["bytes_up"].get(platform, 0) for each in rounds),
-            sum(each["bytes_down"].get(platform, 0) for each in rounds),
+            100 * record.methods[FEDERATED].strict_micro.f1,
+            100 * record.methods[FEDERATED].relaxed_micro.f1,
+            sum(platform in each.bytes_up for each in rounds),
+            sum(each.bytes_up.get(platform, 0) for each in rounds),
+            sum(each.bytes_down.get(platform, 0) for each in rounds),
             seconds,
         )
-        for platform, record in scores["platforms"].items()
+        for platform, record in scores.platforms.items()
     ]
 
 

@@ -63,11 +63,11 @@ def run(job: Job) -> list[Point]:
             job.seed,
             platform,
             method,
-            100 * held["strict"]["micro"]["f1"],
-            100 * held["relaxed"]["micro"]["f1"],
+            100 * held.strict_micro.f1,
+            100 * held.relaxed_micro.f1,
         )
-        for platform, record in scores["platforms"].items()
-        for method, held in record["methods"].items()
+        for platform, record in scores.platforms.items()
+        for method, held in record.methods.items()
     ]
 
 

@@ -6,13 +6,13 @@ A run that is already in its folder is taken up again, so that a study can be st
 import json
 import time
 from argparse import ArgumentParser, Namespace
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from dataclasses import asdict, dataclass
 from multiprocessing import get_context
 from pathlib import Path
 from statistics import fmean, stdev
-from typing import Any
+from typing import Literal
 
 from fedner.durable import write_text
 from fedner.experiments.jobs import add_options
@@ -20,6 +20,7 @@ from fedner.runs.checks import read_settings
 from fedner.runs.folder import FEDERATED, RunFolder
 from fedner.runs.privacy_record import run_spent
 from fedner.runs.simulation import train_run
+from fedner.scoring import Counts, Scores
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,37 +100,33 @@ def _run(job: _Job) -> Outcome:
     )
     scores = train_run(settings, job.folder, resume=job.folder.exists())
     print(f"{job.folder.name}: {time.perf_counter() - began:.0f} s", flush=True)
-    records = {name: record["methods"][FEDERATED] for name, record in scores["platforms"].items()}
+    found = {name: each.methods[FEDERATED] for name, each in scores.platforms.items()}
     spent = run_spent(RunFolder(job.folder))
-    spends = [] if spent is None else list(spent["platforms"].values())
+    spends = [] if spent is None else list(spent.platforms.values())
     return Outcome(
         job.variant.name,
         job.noise_seed,
-        {name: record["strict"]["micro"]["f1"] for name, record in records.items()},
-        _micro([record["strict"]["micro"] for record in records.values()]),
-        _by_tokens(records.values(), "weighted"),
-        _by_tokens(records.values(), "always_o"),
-        _largest(spends, "pld"),
-        _largest(spends, "rdp"),
+        {name: each.strict_micro.f1 for name, each in found.items()},
+        sum((each.strict_micro for each in found.values()), Counts()).f1,
+        _by_tokens(found.values(), "weighted"),
+        _by_tokens(found.values(), "always_o"),
+        _largest([each.pld for each in spends]),
+        _largest([each.rdp for each in spends]),
     )
 
 
-def _largest(spends: Sequence[Mapping[str, Any]], accountant: str) -> float | None:
+def _largest(epsilons: Sequence[float | None]) -> float | None:
     """Return what the worst-off platform spent; None without privacy, or without any noise."""
-    found = [each[accountant] for each in spends]
-    return None if not found or None in found else float(max(found))
+    finite = [each for each in epsilons if each is not None]
+    return max(finite) if finite and len(finite) == len(epsilons) else None
 
 
-def _micro(counts: Sequence[Mapping[str, Any]]) -> float:
-    hits, wrong, missed = (sum(each[key] for each in counts) for key in ("tp", "fp", "fn"))
-    return float(2 * hits / max(1, 2 * hits + wrong + missed))
-
-
-def _by_tokens(records: Any, measure: str) -> float:
+def _by_tokens(found: Iterable[Scores], measure: Literal["weighted", "always_o"]) -> float:
     """Return a token-level F over several test parts, each weighing as many tokens as it has."""
-    parts = [record["tokens"] for record in records]
-    total = sum(part["num_tokens"] for part in parts)
-    return float(sum(part[measure]["f1"] * part["num_tokens"] for part in parts) / max(1, total))
+    parts = [each.tokens for each in found]
+    total = sum(part.num_tokens for part in parts)
+    measured = ((getattr(part, measure).f1, part.num_tokens) for part in parts)
+    return float(sum(f1 * number for f1, number in measured) / max(1, total))
 
 
 def by_variant(outcomes: Sequence[Outcome]) -> dict[str, list[Outcome]]:

@@ -99,6 +99,32 @@ def _event(stated: dict[str, Any]) -> GaussianRelease:
     return event
 
 
+def _parsed(path: Path, line: bytes, number: int) -> RoundRecord:
+    try:
+        record = _record(json.loads(line))
+    except (ValueError, KeyError, TypeError, AttributeError, FednerError) as error:
+        raise FednerError(
+            f"{path}, line {number} is not the record of a round",
+            "The record was altered: restore it, or begin the run anew.",
+        ) from error
+    if record.round != number:
+        raise FednerError(
+            f"{path}, line {number} has round {record.round}; expected {number}",
+            "The record was altered: restore it, or begin the run anew.",
+        )
+    return record
+
+
+def read_rounds(path: Path) -> list[RoundRecord]:
+    """Return the record of every round that a file holds; a torn last line is left out.
+
+    Raises:
+        FednerError: A line is damaged.
+    """
+    lines = path.read_bytes().split(_NEWLINE)[:-1] if path.is_file() else []
+    return [_parsed(path, line, number) for number, line in enumerate(lines, start=1)]
+
+
 class RecordFile:
     """The record of a run on disk; lines are whole or dropped."""
 
@@ -114,7 +140,7 @@ class RecordFile:
         """
         data = self.path.read_bytes() if self.path.exists() else b""
         kept = data.split(_NEWLINE)[: min(round_, data.count(_NEWLINE))]
-        records = [self._parsed(line, number) for number, line in enumerate(kept, start=1)]
+        records = [_parsed(self.path, line, number) for number, line in enumerate(kept, start=1)]
         if len(records) < round_:
             raise FednerError(
                 f"{self.path} ends with round {len(records)}; expected {round_} rounds",
@@ -140,18 +166,3 @@ class RecordFile:
         if self._handle is not None:
             os.close(self._handle)
             self._handle = None
-
-    def _parsed(self, line: bytes, number: int) -> RoundRecord:
-        try:
-            record = _record(json.loads(line))
-        except (ValueError, KeyError, TypeError, AttributeError, FednerError) as error:
-            raise FednerError(
-                f"{self.path}, line {number} is not the record of a round",
-                "The record was altered: restore it, or begin the run anew.",
-            ) from error
-        if record.round != number:
-            raise FednerError(
-                f"{self.path}, line {number} has round {record.round}; expected {number}",
-                "The record was altered: restore it, or begin the run anew.",
-            )
-        return record

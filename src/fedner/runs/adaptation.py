@@ -1,26 +1,28 @@
 """Joining later: a new platform trains its own private part on a finished shared module."""
 
 from collections.abc import Callable
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
+
+from torch import Tensor
 
 from fedner.durable import write_text
 from fedner.errors import FednerError
 from fedner.federated.checkpoints import owner_folder, read_state, stored_rounds
 from fedner.models.checkpoint import EmbeddingPaths, save_tagger
-from fedner.models.features import TagSpace, select
+from fedner.models.features import EncodedCorpus, TagSpace, select
 from fedner.models.tagger import Tagger
 from fedner.runs.annotated_types import IN_OPTIONS, left_out_words
 from fedner.runs.blueprint import local_optimizer, shares_tags
-from fedner.runs.folder import FACTS, MODEL_CARD, PRIVACY, RunFolder
-from fedner.runs.outcome import Outcome, outcome_of
+from fedner.runs.folder import FACTS, MODEL_CARD, RunFolder
+from fedner.runs.outcome import Outcome, intervals_of, outcome_of
 from fedner.runs.public_files import path_of
+from fedner.runs.records import RunFacts
 from fedner.runs.report.adapted_card import Joined, adapted_card
 from fedner.runs.simulation import open_sites
 from fedner.runs.site import Site
 from fedner.runs.verdict import zero_sentence
-from fedner.scoring import bootstrap_interval
 from fedner.settings import PlatformEntry
 from fedner.training import TrainingSettings, TrainingState, hold_out, load, train, trainable
 
@@ -49,6 +51,18 @@ class Adapted:
     zeros: str = ""
     warnings: tuple[str, ...] = ()
 
+    def as_dict(self) -> dict[str, Any]:
+        """Return the record as JSON can carry it."""
+        return {
+            "epochs": self.epochs,
+            "trained_numbers": self.trained,
+            "kept_shared_numbers": self.kept,
+            "left_out": self.left_out,
+            "zeros": self.zeros,
+            "warnings": list(self.warnings),
+            "scores": self.outcome.scores.as_dict(),
+        }
+
 
 def adapt(
     run: RunFolder,
@@ -76,6 +90,24 @@ def adapt(
     Raises:
         FednerError: The run is not finished, or the platform's data do not fit it.
     """
+    _require(epochs, out)
+    site = _newcomer(run, platform, out)
+    tagger = site.tagger()
+    load(tagger, shared_weights(run))
+    if not tune_shared:
+        _freeze(tagger, site)
+    corpus = site.encoded()
+    state = _train(site, tagger, corpus, epochs, patience, after_epoch)
+    part = site.evaluation_part(corpus)
+    outcome = outcome_of(site.data, part.predictions(tagger), platform.split.by)
+    _keep(run, site, out, tagger, outcome, tune_shared=tune_shared)
+    adapted = _adapted(site, tagger, outcome, len(state.curve))
+    write_text(out / MODEL_CARD, adapted_card(_described(run, platform, site, adapted)))
+    return adapted
+
+
+def _require(epochs: int, out: Path) -> None:
+    """Raise unless there is something to train and a free place for it."""
     if epochs < 1:
         raise FednerError(
             f"--epochs {epochs}: a new platform trains its own part, for at least 1 epoch",
@@ -83,18 +115,23 @@ def adapt(
         )
     if out.exists() and (not out.is_dir() or any(out.iterdir())):
         raise FednerError(f"{out} is already there", "Name another folder with --out.")
-    site = _newcomer(run, platform, out)
+
+
+def _train(
+    site: Site,
+    tagger: Tagger,
+    corpus: EncodedCorpus,
+    epochs: int,
+    patience: int,
+    after_epoch: Callable[[TrainingState], None] | None,
+) -> TrainingState:
+    """Train what is not frozen, until a held-out tenth no longer improves."""
     study, data = site.study, site.data
-    tagger = site.tagger()
-    load(tagger, shared_weights(run))
-    if not tune_shared:
-        _freeze(tagger, site)
-    corpus = site.encoded()
     rest, held = hold_out(
         select(corpus, data.train),
         data.train_sentences,
         site.space,
-        by=platform.split.by,
+        by=site.own.split.by,
         seed=study.seed,
     )
     plan = TrainingSettings(
@@ -104,48 +141,40 @@ def adapt(
         max_grad_norm=study.local_optimizer.max_grad_norm or None,
         patience=patience,
     )
-    state = train(tagger, rest, plan, study.seed, held_out=held, after_epoch=after_epoch)
-    part = site.evaluation_part(corpus)
-    outcome = outcome_of(data, part.predictions(tagger), platform.split.by)
-    _keep(run, site, out, tagger, outcome, tune_shared=tune_shared)
-    partition = site.blueprint.partition
+    return train(tagger, rest, plan, study.seed, held_out=held, after_epoch=after_epoch)
+
+
+def _adapted(site: Site, tagger: Tagger, outcome: Outcome, epochs: int) -> Adapted:
+    """Return what the new platform came to."""
+    partition, data = site.blueprint.partition, site.data
     named = {*partition.shared, *partition.private}
     weights = [weight for key, weight in tagger.named_parameters() if key in named]
-    sizes = [(weight.requires_grad, weight.numel()) for weight in weights]
-    adapted = Adapted(
+    return Adapted(
         outcome,
-        len(state.curve),
-        sum(size for is_trained, size in sizes if is_trained),
-        sum(size for is_trained, size in sizes if not is_trained),
-        left_out_words(row._asdict() for row in data.types.rows(data.labels)),
-        zero_sentence(
-            {"platforms": {site.name: {"methods": {"adapted": outcome.scores.as_dict()}}}}
-        ),
+        epochs,
+        sum(weight.numel() for weight in weights if weight.requires_grad),
+        sum(weight.numel() for weight in weights if not weight.requires_grad),
+        left_out_words(data.types.rows(data.labels)),
+        zero_sentence({site.name: {"adapted": outcome.scores}}),
         data.warnings,
     )
-    write_text(out / MODEL_CARD, adapted_card(_described(run, platform, site, adapted)))
-    return adapted
 
 
 def _described(run: RunFolder, platform: PlatformEntry, site: Site, adapted: Adapted) -> Joined:
     """Return what the model card of the new tagger shows."""
     outcome, seed, settings = adapted.outcome, site.study.seed, run.settings()
-    labels = outcome.scores.as_dict()["strict"]["labels"]
     return Joined(
-        settings=settings.model_copy(update={"platforms": (platform,)}).model_dump(mode="json"),
+        settings=settings.model_copy(update={"platforms": (platform,)}),
         run=settings.title,
         labels=site.data.labels,
-        intervals={
-            "strict": asdict(bootstrap_interval(outcome.strict, seed=seed)),
-            "relaxed": asdict(bootstrap_interval(outcome.relaxed, seed=seed)),
-        },
-        by_label={label: counts["f1"] for label, counts in labels.items()},
+        intervals=intervals_of(outcome, seed),
+        by_label={label: counts.f1 for label, counts in outcome.scores.strict.items()},
         epochs=adapted.epochs,
         kept=adapted.kept,
         left_out=adapted.left_out,
         zeros=adapted.zeros,
-        versions=run.read(FACTS)["versions"],
-        privacy=run.read(PRIVACY) if (run.path / PRIVACY).is_file() else None,
+        versions=run.read_as(RunFacts, FACTS).versions,
+        privacy=run.privacy(),
     )
 
 
@@ -159,8 +188,8 @@ def _newcomer(run: RunFolder, platform: PlatformEntry, out: Path) -> Site:
     site = open_sites(single, out, wording=IN_OPTIONS, knows_types=True)[0]
     if not shares_tags(site.study):
         return site
-    held = run.read(FACTS)["platforms"].values()
-    union = sorted({label for each in held for label in each["labels"]})
+    held = run.read_as(RunFacts, FACTS).platforms.values()
+    union = sorted({label for each in held for label in each.labels})
     strange = sorted(set(site.data.labels) - set(union))
     if strange:
         raise FednerError(
@@ -170,14 +199,14 @@ def _newcomer(run: RunFolder, platform: PlatformEntry, out: Path) -> Site:
     return replace(site, space=TagSpace.of(union, settings.model.tag_scheme))
 
 
-def shared_weights(run: RunFolder) -> dict[str, Any]:
+def shared_weights(run: RunFolder) -> dict[str, Tensor]:
     """Return the shared weights of a finished run.
 
     Raises:
         FednerError: The run has not stored any.
     """
     rounds = stored_rounds(run.path / "server")
-    if not rounds or rounds[-1] != run.read(FACTS)["rounds"]:
+    if not rounds or rounds[-1] != run.read_as(RunFacts, FACTS).rounds:
         raise FednerError(
             f"{run.path} is not finished", f"`fedner train {run.path} --resume` goes on with it."
         )

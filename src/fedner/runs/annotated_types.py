@@ -14,7 +14,6 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
 
 from fedner.settings import PlatformEntry, SettingProblem, closest, nearest
 
@@ -22,7 +21,8 @@ _BARE_KEY = re.compile(r"[A-Za-z0-9_-]+")
 MOST_NAMED = 12
 
 
-class TypeRow(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class TypeRow:
     """What became of the mentions of one type.
 
     Attributes:
@@ -99,22 +99,18 @@ class AnnotatedTypes:
         return found, sum(self.skipped.get(name, 0) for name in chosen)
 
 
-def left_out_words(rows: Iterable[Mapping[str, Any]]) -> str:
-    """Return in one line what the tagger does not see of a platform's mentions; empty if nothing.
-
-    Args:
-        rows: `TypeRow`s as dictionaries, as the run folder keeps them.
-    """
-    held = list(rows)
-    said = []
-    dropped = [f"{each['left_out']:,} {each['type']}" for each in held if each["left_out"]]
-    if dropped:
-        said.append(f"{', '.join(dropped)} by labels or label_map")
-    for key, cause in (("flattened", "by flattening"), ("skipped", "by lenient reading")):
-        lost = [f"{each[key]:,} {each['type']}" for each in held if each[key]]
-        if lost:
-            said.append(f"{', '.join(lost)} {cause}")
-    return "; ".join(said)
+def left_out_words(rows: Iterable[TypeRow]) -> str:
+    """Return in one line what the tagger never sees of a platform's mentions; empty if nothing."""
+    lost: dict[str, list[str]] = {}
+    for row in rows:
+        causes = {
+            "by labels or label_map": row.left_out,
+            "by flattening": row.flattened,
+            "by lenient reading": row.skipped,
+        }
+        for cause, count in causes.items():
+            lost.setdefault(cause, []).extend([f"{count:,} {row.type}"] if count else [])
+    return "; ".join(f"{', '.join(told)} {cause}" for cause, told in lost.items() if told)
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,17 +1,59 @@
 """Two runs side by side: a paired test on every platform that both have."""
 
-from dataclasses import asdict
+from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
 
 from fedner.errors import FednerError
 from fedner.runs.folder import FEDERATED, SCORES, RunFolder
-from fedner.runs.outcome import read_counts, verdict
-from fedner.scoring import paired_test
+from fedner.runs.outcome import read_counts
+from fedner.runs.records import RunScores, Verdict, as_json, verdict
+from fedner.scoring import PairedTest, paired_test
+
+
+@dataclass(frozen=True, slots=True)
+class ComparedPlatform:
+    """One platform in both runs.
+
+    Attributes:
+        units: How many units its test part has.
+        verdict: Whether the second run is better by strict F1.
+        strict: The paired test of strict F1.
+        relaxed: The paired test of relaxed F1.
+    """
+
+    units: int
+    verdict: Verdict
+    strict: PairedTest
+    relaxed: PairedTest
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """Two runs side by side.
+
+    Attributes:
+        first: The folder of the first run.
+        second: The folder of the second run.
+        method: Whose taggers are compared.
+        platforms: The platforms that both have.
+        only_in_one: The platforms that only one of them has.
+    """
+
+    first: str
+    second: str
+    method: str
+    platforms: Mapping[str, ComparedPlatform]
+    only_in_one: tuple[str, ...]
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return the record as JSON can carry it."""
+        return as_json(self)
 
 
 def compare(
     first: RunFolder, second: RunFolder, *, method: str = FEDERATED, seed: int = 1
-) -> dict[str, Any]:
+) -> Comparison:
     """Compare the same method of two runs, platform by platform.
 
     Args:
@@ -23,7 +65,7 @@ def compare(
     Raises:
         FednerError: They have no platform in common, or were tested on other texts.
     """
-    names = [set(run.read(SCORES)["platforms"]) for run in (first, second)]
+    names = [set(run.read_as(RunScores, SCORES).platforms) for run in (first, second)]
     common = sorted(names[0] & names[1])
     if not common:
         raise FednerError(
@@ -38,27 +80,22 @@ def compare(
             f"{', '.join(other)}: the two runs were tested on other texts or gold entities",
             "Give platforms.NAME.split.seed (or test_data) in both, so that the test parts agree.",
         )
-    return {
-        "first": str(first.path),
-        "second": str(second.path),
-        "method": method,
-        "platforms": rows,
-        "only_in_one": sorted(names[0] ^ names[1]),
-    }
+    return Comparison(
+        str(first.path),
+        str(second.path),
+        method,
+        {name: row for name, row in rows.items() if row is not None},
+        tuple(sorted(names[0] ^ names[1])),
+    )
 
 
 def _compared(
     first: RunFolder, second: RunFolder, name: str, method: str, seed: int
-) -> dict[str, Any] | None:
+) -> ComparedPlatform | None:
     one, one_relaxed, one_digest = read_counts(first, name, method)
     other, other_relaxed, other_digest = read_counts(second, name, method)
     if one_digest != other_digest or len(one) != len(other):
         return None
     strict = paired_test(one, other, seed=seed)
     relaxed = paired_test(one_relaxed, other_relaxed, seed=seed)
-    return {
-        "units": len(one),
-        "verdict": verdict(strict),
-        "strict": asdict(strict),
-        "relaxed": asdict(relaxed),
-    }
+    return ComparedPlatform(len(one), verdict(strict), strict, relaxed)

@@ -1,14 +1,13 @@
 """What a platform disclosed in a run, in tensors and bytes, and what it kept: the whole list."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
 
 from torch import Tensor
 
 from fedner.runs.blueprint import Blueprint, shares_tags
 from fedner.runs.platform_data import counted_unit
+from fedner.runs.records import DescribedTensor, Disclosure
 from fedner.runs.reply_log import REPLIES, Sent, num_resent, read_replies, updates_in
 from fedner.runs.site import Site
 from fedner.training import trainable
@@ -43,61 +42,6 @@ SIZE_NOTE = (
     "{name}: the public size is the exact number of {units} to train on; declare a rounded one "
     "(public_size) where that must not be known."
 )
-
-
-@dataclass(frozen=True, slots=True)
-class DescribedTensor:
-    """A tensor by name and size."""
-
-    name: str
-    shape: tuple[int, ...]
-    numbers: int
-
-
-@dataclass(frozen=True, slots=True)
-class Disclosure:
-    """All that a platform transmitted in a run, and what it kept.
-
-    Attributes:
-        updates: How many rounds it sent an update for.
-        resent: How many updates it sent besides, for rounds that were taken again after a stop.
-        bytes: Their bytes of tensors.
-        bytes_received: The bytes of tensors that came with orders to work.
-        tensors: What an update holds.
-        training_losses: How many updates named the training loss.
-        score_reports: How many replies named scores.
-        public_size: The size that everybody knows.
-        kept: The private weights, which were trained and never sent.
-        never: What it did not disclose, in words.
-        notes: What somebody who reads the updates could learn beyond numbers.
-    """
-
-    updates: int
-    resent: int
-    bytes: int
-    bytes_received: int
-    tensors: tuple[DescribedTensor, ...]
-    training_losses: int
-    score_reports: int
-    public_size: int
-    kept: tuple[DescribedTensor, ...]
-    never: tuple[str, ...]
-    notes: tuple[str, ...]
-
-    @property
-    def numbers_per_update(self) -> int:
-        """How many numbers an update holds."""
-        return sum(each.numbers for each in self.tensors)
-
-    @property
-    def numbers_kept(self) -> int:
-        """How many trained numbers stayed."""
-        return sum(each.numbers for each in self.kept)
-
-    def as_dict(self) -> dict[str, Any]:
-        """Return the record as JSON can carry it."""
-        totals = {"numbers_per_update": self.numbers_per_update, "numbers_kept": self.numbers_kept}
-        return {**asdict(self), **totals}
 
 
 def describe_disclosure(site: Site, folder: Path | None = None) -> Disclosure:

@@ -12,8 +12,11 @@ from torch import Tensor
 from fedner.durable import write_text
 from fedner.errors import FednerError
 from fedner.federated.checkpoints import owner_folder, platform_folder, read_state
+from fedner.federated.record import RoundRecord, read_rounds
 from fedner.federated.run import RECORD
 from fedner.models.checkpoint import CARD
+from fedner.runs.records.border import UNHARMED, Kind, read_as
+from fedner.runs.records.privacy import PrivacySpent
 from fedner.settings import Settings, Study, dotted, nearest, parse, parse_as
 
 SETTINGS = "settings.json"
@@ -31,8 +34,8 @@ LOCAL_ONLY, FEDERATED, CENTRALIZED = "local-only", "federated", "centralized"
 METHODS = (LOCAL_ONLY, FEDERATED, CENTRALIZED)
 # Written before a run has anything that could be resumed.
 LEDGER_NAME = "ledger_name.json"
+_UNFINISHED = "The platform may not have finished the run yet."
 BEGINNING = (SETTINGS, STUDY, LEDGER_NAME)
-UNHARMED = "Take an unharmed copy of the run, or train it again."
 
 
 def write_record(folder: Path, name: str, record: Mapping[str, Any]) -> None:
@@ -100,7 +103,15 @@ class SiteFolder:
         Raises:
             FednerError: It is not there, or is no JSON.
         """
-        return read_record(self.path, name, "The platform may not have finished the run yet.")
+        return read_record(self.path, name, _UNFINISHED)
+
+    def read_as(self, kind: type[Kind], name: str) -> Kind:
+        """Read a JSON file as the record that it holds.
+
+        Raises:
+            FednerError: It is not there, or damaged.
+        """
+        return read_as(kind, self.path / name, _UNFINISHED)
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,8 +152,27 @@ class RunFolder:
         Raises:
             FednerError: It is not there, or is no JSON.
         """
-        hint = f"The run may not be finished: `fedner train {self.path} --resume` goes on."
-        return read_record(self.path, name, hint)
+        return read_record(self.path, name, self._unfinished)
+
+    def read_as(self, kind: type[Kind], name: str) -> Kind:
+        """Read a JSON file of the run as the record that it holds.
+
+        Raises:
+            FednerError: It is not there, or damaged.
+        """
+        return read_as(kind, self.path / name, self._unfinished)
+
+    @property
+    def _unfinished(self) -> str:
+        return f"The run may not be finished: `fedner train {self.path} --resume` goes on."
+
+    def privacy(self) -> PrivacySpent | None:
+        """Return what a finished run spent; None without differential privacy.
+
+        Raises:
+            FednerError: The record is damaged.
+        """
+        return self.read_as(PrivacySpent, PRIVACY) if (self.path / PRIVACY).is_file() else None
 
     def write_study(self, study: Study) -> None:
         """Keep the public study of the run."""
@@ -171,22 +201,25 @@ class RunFolder:
         }
 
     def settings(self) -> Settings:
-        """Return the settings that the run was trained with."""
-        return parse(self.read(SETTINGS), str(self.path / SETTINGS))
+        """Return the settings that the run was trained with.
 
-    def rounds(self) -> list[dict[str, Any]]:
+        Raises:
+            FednerError: They are not there, or damaged: a key that is missing has no default here.
+        """
+        stated, place = self.read(SETTINGS), str(self.path / SETTINGS)
+        settings = parse(stated, place)
+        altered = _differences(stated, settings.model_dump(mode="json"))
+        if altered:
+            raise FednerError(f"{place} is damaged: {'; '.join(altered[:10])}", UNHARMED)
+        return settings
+
+    def rounds(self) -> list[RoundRecord]:
         """Return the record of every round; a line that a kill cut off is left out.
 
         Raises:
             FednerError: A line is damaged.
         """
-        path = self.path / RECORD
-        lines = path.read_bytes().split(b"\n")[:-1] if path.is_file() else []
-        try:
-            records = [dict(json.loads(line)) for line in lines]
-        except (ValueError, TypeError) as error:
-            raise FednerError(f"{path} is damaged: {error}", UNHARMED) from error
-        return records
+        return read_rounds(self.path / RECORD)
 
 
 def check_folder(path: Path, settings: Settings, *, resume: bool) -> None:

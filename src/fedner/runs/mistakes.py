@@ -1,7 +1,7 @@
 """The mistakes of a finished tagger in their context: for the platform's own eyes."""
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
 from fedner.corpus.sentence import Entity, Sentence
 from fedner.inference.predict import Predictor
@@ -31,6 +31,17 @@ class Mistake:
     gold: Entity | None
     found: Entity | None
     confidence: float | None = None
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return the record as JSON can carry it."""
+        return {
+            "kind": self.kind,
+            "document": self.sentence.document,
+            "tokens": list(self.sentence.tokens),
+            "gold": self.gold and list(self.gold),
+            "found": self.found and list(self.found),
+            "confidence": self.confidence,
+        }
 
 
 def find_mistakes(run: RunFolder, platform: str, method: str = "federated") -> list[Mistake]:

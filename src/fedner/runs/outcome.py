@@ -1,21 +1,27 @@
-"""What a run came to: scores of every method on every platform, gains with their intervals.
+"""What one method came to on one platform, and the records that are made of it.
 
 Counts are kept unit by unit (the sentences, documents or patients that the split kept together),
 so that runs can be compared pair by pair without their data.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
-from typing import Any
+from dataclasses import dataclass
 
 from fedner.corpus.groups import Unit
 from fedner.corpus.sentence import Entity, Sentence
 from fedner.errors import FednerError
 from fedner.runs.folder import COUNTS, FEDERATED, LOCAL_ONLY, RunFolder
 from fedner.runs.platform_data import PlatformData
+from fedner.runs.records import (
+    BothIntervals,
+    Gain,
+    MethodCounts,
+    PlatformScores,
+    UnitCounts,
+    verdict,
+)
 from fedner.scoring import (
     Counts,
-    PairedTest,
     RelaxedCounts,
     Scores,
     bootstrap_interval,
@@ -75,21 +81,19 @@ def unit_numbers(sentences: Sequence[Sentence], unit: Unit) -> list[int]:
     return numbers
 
 
-def counts_record(
-    data: PlatformData, unit: Unit, outcomes: Mapping[str, Outcome]
-) -> dict[str, Any]:
-    """Return the counts of every unit, in a form that JSON can carry."""
-    methods = {
-        method: {
-            "strict": [[each.tp, each.fp, each.fn] for each in outcome.strict],
-            "relaxed": [
-                [each.predicted, each.predicted_touching, each.gold, each.gold_touched]
-                for each in outcome.relaxed
-            ],
-        }
-        for method, outcome in outcomes.items()
-    }
-    return {"unit": unit, "test_digest": data.test_digest, "methods": methods}
+def unit_counts(data: PlatformData, unit: Unit, outcomes: Mapping[str, Outcome]) -> UnitCounts:
+    """Return the counts of every unit, as the platform's folder keeps them."""
+    return UnitCounts(unit, data.test_digest, {name: _counts(o) for name, o in outcomes.items()})
+
+
+def _counts(outcome: Outcome) -> MethodCounts:
+    return MethodCounts(
+        tuple((each.tp, each.fp, each.fn) for each in outcome.strict),
+        tuple(
+            (each.predicted, each.predicted_touching, each.gold, each.gold_touched)
+            for each in outcome.relaxed
+        ),
+    )
 
 
 def read_counts(
@@ -98,79 +102,49 @@ def read_counts(
     """Return the strict and relaxed counts of every unit, and the digest of the test part.
 
     Raises:
-        FednerError: The run has no such platform or method.
+        FednerError: The run has no such platform or method, or the counts are damaged.
     """
-    record = folder.site(platform).read(COUNTS)
-    if method not in record["methods"]:
+    record = folder.site(platform).read_as(UnitCounts, COUNTS)
+    if method not in record.methods:
         raise FednerError(
             f"{folder.path}: no method {method!r} on {platform}",
-            f"There are {', '.join(record['methods'])}.",
+            f"There are {', '.join(record.methods)}.",
         )
-    held = record["methods"][method]
-    strict = [Counts(*each) for each in held["strict"]]
-    relaxed = [RelaxedCounts(*each) for each in held["relaxed"]]
-    return strict, relaxed, record["test_digest"]
+    held = record.methods[method]
+    strict = [Counts(*each) for each in held.strict]
+    return strict, [RelaxedCounts(*each) for each in held.relaxed], record.test_digest
 
 
-def platform_summary(outcomes: Mapping[str, Outcome], unit: Unit, seed: int) -> dict[str, Any]:
-    """Return scores, intervals and gain of one platform, in a form that JSON can carry.
+def platform_scores(outcomes: Mapping[str, Outcome], unit: Unit, seed: int) -> PlatformScores:
+    """Return scores, intervals and gain of one platform.
 
     Args:
         outcomes: By method.
         unit: What is drawn again in the bootstrap.
         seed: Of the resampling.
     """
-    return {
-        "unit": unit,
-        "num_units": len(next(iter(outcomes.values())).strict) if outcomes else 0,
-        "methods": {method: each.scores.as_dict() for method, each in outcomes.items()},
-        "intervals": {
-            method: {
-                "strict": asdict(bootstrap_interval(each.strict, seed=seed)),
-                "relaxed": asdict(bootstrap_interval(each.relaxed, seed=seed)),
-            }
-            for method, each in outcomes.items()
-        },
-        "gain": _gain(outcomes, seed),
-    }
+    return PlatformScores(
+        unit=unit,
+        num_units=len(next(iter(outcomes.values())).strict) if outcomes else 0,
+        methods={method: each.scores for method, each in outcomes.items()},
+        intervals={method: intervals_of(each, seed) for method, each in outcomes.items()},
+        gain=_gain(outcomes, seed),
+    )
 
 
-def joint_summary(platforms: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
-    """Return the summaries of all platforms with their means."""
-    return {"platforms": dict(platforms), "mean": _means(platforms)}
+def intervals_of(outcome: Outcome, seed: int) -> BothIntervals:
+    """Return strict and relaxed F1 with their bootstrap intervals."""
+    return BothIntervals(
+        bootstrap_interval(outcome.strict, seed=seed),
+        bootstrap_interval(outcome.relaxed, seed=seed),
+    )
 
 
-def _gain(methods: Mapping[str, Outcome], seed: int) -> dict[str, Any] | None:
+def _gain(methods: Mapping[str, Outcome], seed: int) -> Gain | None:
     """Return what joining brought a platform: federated against local-only, pair by pair."""
     if LOCAL_ONLY not in methods or FEDERATED not in methods:
         return None
     local, federated = methods[LOCAL_ONLY], methods[FEDERATED]
-    tests: dict[str, PairedTest] = {
-        "strict": paired_test(local.strict, federated.strict, seed=seed),
-        "relaxed": paired_test(local.relaxed, federated.relaxed, seed=seed),
-    }
-    return {
-        "over": LOCAL_ONLY,
-        "verdict": verdict(tests["strict"]),
-        **{name: asdict(test) for name, test in tests.items()},
-    }
-
-
-def verdict(test: PairedTest) -> str:
-    """Return in words whether the second tagger is better: "yes", "no" or "not clear"."""
-    if test.difference.low > 0:
-        return "yes"
-    return "no" if test.difference.high < 0 else "not clear"
-
-
-def _means(platforms: Mapping[str, Mapping[str, Any]]) -> dict[str, dict[str, float]]:
-    methods = next(iter(platforms.values()))["methods"] if platforms else {}
-    return {
-        method: {
-            measure: sum(each["methods"][method][measure]["micro"]["f1"] for each in rows)
-            / len(rows)
-            for measure in ("strict", "relaxed")
-        }
-        for method in methods
-        if (rows := [each for each in platforms.values() if method in each["methods"]])
-    }
+    strict = paired_test(local.strict, federated.strict, seed=seed)
+    relaxed = paired_test(local.relaxed, federated.relaxed, seed=seed)
+    return Gain(LOCAL_ONLY, verdict(strict), strict, relaxed)

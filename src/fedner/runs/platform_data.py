@@ -6,7 +6,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any
 
 from fedner.corpus.assignment import is_numbered, keyed_sample, keyed_split
 from fedner.corpus.document import Corpus
@@ -33,6 +32,7 @@ from fedner.runs.annotated_types import (
     without_mentions,
 )
 from fedner.runs.file_words import in_file_words
+from fedner.runs.records.facts import PlatformFacts
 from fedner.runs.site_ledger import ledger_of
 from fedner.settings import (
     PlatformEntry,
@@ -100,22 +100,22 @@ class PlatformData:
             digest.update("\0".join(parts).encode("utf-8", "surrogatepass"))
         return digest.hexdigest()
 
-    def facts(self) -> dict[str, Any]:
-        """Return what the run folder keeps of it, in a form that JSON can carry."""
+    def facts(self) -> PlatformFacts:
+        """Return what the run folder keeps of it."""
         chosen = (*self.train_sentences, *self.test_sentences)
         mentions = Counter(entity.label for each in chosen for entity in each.entities)
-        return {
-            "labels": list(self.labels),
-            "train": len(self.train),
-            "test": len(self.test),
-            "mentions": {label: mentions[label] for label in self.labels},
-            "test_digest": self.test_digest,
-            "synthetic": self.is_synthetic,
-            "changes": dict(self.changes.rows()),
-            "remarks": dict(self.remarks),
-            "types": [row._asdict() for row in self.types.rows(self.labels)],
-            "warnings": list(self.warnings),
-        }
+        return PlatformFacts(
+            labels=self.labels,
+            train=len(self.train),
+            test=len(self.test),
+            mentions={label: mentions[label] for label in self.labels},
+            test_digest=self.test_digest,
+            synthetic=self.is_synthetic,
+            changes=dict(self.changes.rows()),
+            remarks=dict(self.remarks),
+            types=tuple(self.types.rows(self.labels)),
+            warnings=self.warnings,
+        )
 
 
 def load_platforms(

@@ -3,21 +3,28 @@
 import math
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, replace
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 from fedner.errors import FednerError
 from fedner.federated.messages import RELEASE
+from fedner.federated.record import RoundRecord
 from fedner.privacy.accountant import Spend, epsilon
 from fedner.privacy.events import GaussianRelease, from_json
 from fedner.privacy.ledger import read_spent
 from fedner.privacy.ledger_chain import BudgetLine
 from fedner.privacy.ledger_files import LINES, default_witness, read_checked
-from fedner.privacy.scores import NOISED
+from fedner.privacy.scores import NoisedScores
 from fedner.runs.folder import LEDGER_NAME, RunFolder
 from fedner.runs.privacy import ledger_name
 from fedner.runs.privacy_checks import delta_warnings, mechanism_of
+from fedner.runs.records import (
+    Grant,
+    LedgerSpent,
+    PlatformSpent,
+    PrivacySpent,
+    StatedSpend,
+)
 from fedner.runs.reply_log import REPLIES, read_replies
 from fedner.runs.site import Site
 from fedner.runs.site_ledger import ledger_folder
@@ -70,7 +77,7 @@ FROZEN_NOTE = (
 )
 
 
-def run_spent(folder: RunFolder) -> dict[str, Any] | None:
+def run_spent(folder: RunFolder) -> PrivacySpent | None:
     """Return what a simulation, finished or not, spent on every platform; None without DP.
 
     Raises:
@@ -94,7 +101,7 @@ def run_spent(folder: RunFolder) -> dict[str, Any] | None:
     return _spent(study, platforms)
 
 
-def site_spent(site: Site) -> dict[str, Any] | None:
+def site_spent(site: Site) -> PrivacySpent | None:
     """Return what a run spent on one platform, by its own record; None without DP.
 
     Raises:
@@ -112,22 +119,22 @@ def site_spent(site: Site) -> dict[str, Any] | None:
     return _spent(study, {site.name: spent})
 
 
-def _spent(study: Study, platforms: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
+def _spent(study: Study, platforms: Mapping[str, PlatformSpent]) -> PrivacySpent:
     held, mechanism = study.privacy, mechanism_of(study)
-    return {
-        "mechanism": mechanism.name,
-        "noise_by": "server" if mechanism.noises_sum else "platform",
-        "unit": mechanism.unit(held.unit),
-        "simulation": held.simulation,
-        "delta": held.delta,
-        "target_epsilon": held.epsilon,
-        "budget": held.budget,
-        "private_part": held.private_part,
-        "tuned_on": held.tuned_on,
-        "uncharged": list(held.uncharged),
-        "notes": [*_notes(study), *delta_warnings(study, study.public_sizes)],
-        "platforms": dict(platforms),
-    }
+    return PrivacySpent(
+        mechanism=mechanism.name,
+        noise_by="server" if mechanism.noises_sum else "platform",
+        unit=mechanism.unit(held.unit),
+        simulation=held.simulation,
+        delta=held.delta,
+        target_epsilon=held.epsilon,
+        budget=held.budget,
+        private_part=held.private_part,
+        tuned_on=held.tuned_on,
+        uncharged=held.uncharged,
+        notes=(*_notes(study), *delta_warnings(study, study.public_sizes)),
+        platforms=platforms,
+    )
 
 
 def _platform_spent(
@@ -136,7 +143,7 @@ def _platform_spent(
     folder: Path,
     recorded: Sequence[GaussianRelease],
     run: str,
-) -> dict[str, Any]:
+) -> PlatformSpent:
     """Return what a run spent on a platform: by its ledger, or by the record where it has none."""
     delta = study.privacy.delta
     where = ledger_folder(study, own, folder)
@@ -149,31 +156,46 @@ def _platform_spent(
         events = [event for event in lines if isinstance(event, GaussianRelease)]
         granted = None if chain.budget is None else chain.budget.epsilon
         in_all = _finite(read_spent(where, delta=delta).by(study.privacy.accountant))
-    spend = epsilon(merged(events), delta)
+    ledger = None if where is None else str(where)
+    return replace(_of_events(events, delta), in_all=in_all, granted=granted, ledger=ledger)
+
+
+def _of_events(events: Sequence[GaussianRelease], delta: float) -> PlatformSpent:
+    """Return what the releases of one run cost, as if there were no ledger."""
+    spend = stated(epsilon(merged(events), delta))
     scores = [event for event in events if event.purpose == "statistics"]
     steps = [event for event in events if event.purpose != "statistics"]
-    return {
-        **_stated(spend),
-        "steps": sum(event.steps for event in steps),
-        "score_releases": sum(event.steps for event in scores),
-        "score_noise_multiplier": sorted({event.noise_multiplier for event in scores}),
-        "score_max_norm": sorted({event.max_norm for event in scores}),
-        "in_all": in_all,
-        "granted": granted,
-        "ledger": None if where is None else str(where),
-        "noise_multiplier": sorted({event.noise_multiplier for event in steps}),
-        "max_grad_norm": sorted({event.max_norm for event in steps}),
-        "sampling_probability": sorted({event.sampling_probability for event in steps}),
-        "slices": len({event.slice for event in events if event.slice is not None}),
-    }
+    return PlatformSpent(
+        rdp=spend.rdp,
+        pld=spend.pld,
+        delta=spend.delta,
+        unit=spend.unit,
+        adjacency=spend.adjacency,
+        public_units=spend.public_units,
+        steps=sum(event.steps for event in steps),
+        simulation=spend.simulation,
+        score_releases=sum(event.steps for event in scores),
+        score_noise_multiplier=_distinct(event.noise_multiplier for event in scores),
+        score_max_norm=_distinct(event.max_norm for event in scores),
+        in_all=None,
+        granted=None,
+        ledger=None,
+        noise_multiplier=_distinct(event.noise_multiplier for event in steps),
+        max_grad_norm=_distinct(event.max_norm for event in steps),
+        sampling_probability=_distinct(event.sampling_probability for event in steps),
+        slices=len({event.slice for event in events if event.slice is not None}),
+    )
 
 
-def _recorded(rounds: Iterable[Mapping[str, Any]], name: str) -> list[GaussianRelease]:
-    stated = [each["events"][name] for each in rounds if name in each.get("events", {})]
-    noised = (each.get("scores", {}).get(name, {}).get(NOISED) for each in rounds)
-    stated += [each["event"] for each in noised if each]
-    read = (from_json(each) for each in stated if each)
-    return [event for event in read if isinstance(event, GaussianRelease)]
+def _distinct(values: Iterable[float]) -> tuple[float, ...]:
+    return tuple(sorted(set(values)))
+
+
+def _recorded(rounds: Sequence[RoundRecord], name: str) -> list[GaussianRelease]:
+    """Return what a platform released by the coordinator's record: updates, then scores."""
+    updates = [each.events[name] for each in rounds if name in each.events]
+    scores = [each.scores.get(name) for each in rounds]
+    return [*updates, *(each.event for each in scores if isinstance(each, NoisedScores))]
 
 
 def merged(events: Iterable[GaussianRelease]) -> list[GaussianRelease]:
@@ -184,7 +206,7 @@ def merged(events: Iterable[GaussianRelease]) -> list[GaussianRelease]:
     return [replace(event, steps=count) for event, count in counts.items()]
 
 
-def folder_spent(path: Path) -> dict[str, Any]:
+def folder_spent(path: Path) -> LedgerSpent:
     """Return what the ledger in a folder says, over all runs and for each.
 
     Raises:
@@ -199,39 +221,35 @@ def folder_spent(path: Path) -> dict[str, Any]:
     if chain.budget is None:
         raise FednerError(f"the ledger in {path} has no budget yet", "Nothing was released.")
     runs = sorted({line.run for line in chain.releases})
-    return {
-        "ledger": str(path),
-        "simulation": chain.opening.is_simulation,
-        "budget": asdict(chain.budget),
-        "public_size": chain.public_units,
-        "grants": [_grant(line) for line in chain.grants],
-        "releases": len(chain.releases),
-        "all": _stated(read_spent(path)),
-        "runs": {run: _stated(read_spent(path, run)) for run in runs},
-    }
+    return LedgerSpent(
+        ledger=str(path),
+        simulation=chain.opening.is_simulation,
+        budget=chain.budget,
+        public_size=chain.public_units,
+        grants=tuple(_grant(line) for line in chain.grants),
+        releases=len(chain.releases),
+        all=stated(read_spent(path)),
+        runs={run: stated(read_spent(path, run)) for run in runs},
+    )
 
 
-def _grant(line: BudgetLine) -> dict[str, Any]:
-    return {
-        "time": line.time,
-        "who": line.who,
-        "epsilon": line.budget.epsilon,
-        "delta": line.budget.delta,
-        "public_size": line.public_units,
-    }
+def _grant(line: BudgetLine) -> Grant:
+    granted = line.budget
+    return Grant(line.time, line.who, granted.epsilon, granted.delta, line.public_units)
 
 
-def _stated(spend: Spend) -> dict[str, Any]:
-    return {
-        "rdp": _finite(spend.rdp),
-        "pld": _finite(spend.pld),
-        "delta": spend.delta,
-        "unit": spend.unit,
-        "adjacency": spend.adjacency,
-        "public_units": list(spend.public_units),
-        "steps": spend.steps,
-        "simulation": spend.is_simulation,
-    }
+def stated(spend: Spend) -> StatedSpend:
+    """Return what an accountant found in the form that records keep."""
+    return StatedSpend(
+        rdp=_finite(spend.rdp),
+        pld=_finite(spend.pld),
+        delta=spend.delta,
+        unit=spend.unit,
+        adjacency=spend.adjacency,
+        public_units=spend.public_units,
+        steps=spend.steps,
+        simulation=spend.is_simulation,
+    )
 
 
 def _finite(value: float) -> float | None:

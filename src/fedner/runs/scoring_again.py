@@ -1,17 +1,16 @@
 """The taggers of a finished simulation scored anew, on every platform's test part."""
 
-from typing import Any
-
 from fedner.errors import FednerError
 from fedner.runs.folder import FEDERATED, RunFolder
 from fedner.runs.joint_results import write_joint_results
+from fedner.runs.records import RunScores
 from fedner.runs.schedule import algorithm_for
 from fedner.runs.simulation import open_sites
 from fedner.runs.site_results import write_results
 from fedner.runs.site_taggers import finished_methods
 
 
-def score_again(folder: RunFolder) -> dict[str, Any]:
+def score_again(folder: RunFolder) -> RunScores:
     """Score every tagger of a run and write its results anew; return the scores.
 
     Raises:

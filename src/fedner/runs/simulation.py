@@ -11,7 +11,6 @@ from contextlib import closing
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 from fedner.corpus.document import Corpus
 from fedner.engines.in_process import InProcess
@@ -43,6 +42,7 @@ from fedner.runs.platform_data import load_platforms, require_units, true_size
 from fedner.runs.privacy import ledger_name
 from fedner.runs.privacy_checks import delta_warnings
 from fedner.runs.public_files import open_named_files
+from fedner.runs.records import RunScores
 from fedner.runs.schedule import algorithm_for, num_rounds
 from fedner.runs.side_by_side import side_by_side
 from fedner.runs.site import Site, open_site
@@ -86,7 +86,7 @@ def train_run(
     algorithm: Algorithm | None = None,
     progress: Progress | None = None,
     corpora: Mapping[str, Corpus] | None = None,
-) -> dict[str, Any]:
+) -> RunScores:
     """Train a federation and its baselines into a run folder; return the scores.
 
     Args:
@@ -279,7 +279,7 @@ def _finished(
     algorithm: Algorithm,
     folder: RunFolder,
     tell: Progress,
-) -> dict[str, Any]:
+) -> RunScores:
     """Train the centralized baseline, write what all platforms together came to; return it."""
     has_more = CENTRALIZED in settings.training.baselines
     if has_more:

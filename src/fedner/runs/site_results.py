@@ -6,7 +6,6 @@ They are made where the data are and stay in the platform's folder. What the coo
 
 import platform as machine
 from collections.abc import Callable, Mapping
-from typing import Any
 
 import torch
 
@@ -14,17 +13,20 @@ from fedner import __version__
 from fedner.federated.algorithms import Algorithm
 from fedner.federated.answering import one_thread
 from fedner.federated.messages import Method, ScoreReport
+from fedner.federated.record import RoundRecord
 from fedner.runs.disclosure import describe_disclosure
 from fedner.runs.folder import COUNTS, DISCLOSURE, FACTS, PRIVACY, SCORES
-from fedner.runs.joint_summary import joint_disclosure, joint_facts
-from fedner.runs.outcome import (
-    Outcome,
-    counts_record,
-    joint_summary,
-    outcome_of,
-    platform_summary,
-)
+from fedner.runs.outcome import Outcome, outcome_of, platform_scores, unit_counts
 from fedner.runs.privacy_record import site_spent
+from fedner.runs.records import (
+    Disclosure,
+    PlatformScores,
+    PrivacySpent,
+    RunDisclosure,
+    RunFacts,
+    RunScores,
+    SiteFacts,
+)
 from fedner.runs.reply_log import REPLIES, read_replies, updates_in
 from fedner.runs.report import Findings, write_site_report
 from fedner.runs.schedule import num_rounds
@@ -59,68 +61,68 @@ def write_results(
         on_method(method, site.name, outcomes[method].scores)
     folder, unit = site.folder, site.own.split.by
     facts = site_facts(site, num_rounds(site.study, algorithm))
-    summary = platform_summary(outcomes, unit, site.study.seed)
-    disclosed, spent = describe_disclosure(site).as_dict(), site_spent(site)
-    folder.write(FACTS, facts)
-    folder.write(COUNTS, counts_record(site.data, unit, outcomes))
-    folder.write(SCORES, summary)
-    folder.write(DISCLOSURE, disclosed)
+    scores = platform_scores(outcomes, unit, site.study.seed)
+    disclosed, spent = describe_disclosure(site), site_spent(site)
+    folder.write(FACTS, facts.as_dict())
+    folder.write(COUNTS, unit_counts(site.data, unit, outcomes).as_dict())
+    folder.write(SCORES, scores.as_dict())
+    folder.write(DISCLOSURE, disclosed.as_dict())
     if spent is not None:
-        folder.write(PRIVACY, spent)
-    write_site_report(folder, _findings(site, facts, summary, disclosed, spent))
+        folder.write(PRIVACY, spent.as_dict())
+    write_site_report(folder, _findings(site, facts, scores, disclosed, spent))
     return outcomes
 
 
 def show_results(site: Site, on_method: OnMethod) -> None:
     """Pass on the scores that a platform has written when it finished."""
-    for method, record in site.folder.read(SCORES)["methods"].items():
-        on_method(method, site.name, Scores.from_dict(record))
+    for method, scores in site.folder.read_as(PlatformScores, SCORES).methods.items():
+        on_method(method, site.name, scores)
 
 
-def site_facts(site: Site, rounds: int) -> dict[str, Any]:
+def site_facts(site: Site, rounds: int) -> SiteFacts:
     """Return what a platform's folder keeps of the run beside its results."""
     partition = site.blueprint.partition
-    return {
-        "title": site.study.title,
-        "rounds": rounds,
-        "public_size": site.study.platform(site.name).public_size,
-        "shared": list(partition.shared),
-        "private": list(partition.private),
-        "data": site.data.facts(),
-        "versions": {
+    return SiteFacts(
+        title=site.study.title,
+        rounds=rounds,
+        public_size=site.study.platform(site.name).public_size,
+        shared=tuple(partition.shared),
+        private=tuple(partition.private),
+        data=site.data.facts(),
+        versions={
             "fedner": __version__,
             "torch": str(torch.__version__),
             "python": machine.python_version(),
         },
-    }
+    )
 
 
 def _findings(
     site: Site,
-    facts: Mapping[str, Any],
-    summary: Mapping[str, Any],
-    disclosed: Mapping[str, Any],
-    spent: Mapping[str, Any] | None,
+    facts: SiteFacts,
+    scores: PlatformScores,
+    disclosed: Disclosure,
+    spent: PrivacySpent | None,
 ) -> Findings:
     """Return what the platform's own report shows: itself and nobody else."""
     study = site.study
     alone = study.model_copy(update={"platforms": (study.platform(site.name),)})
-    title = {"title": study.title, "seed": study.seed, "synthetic": site.data.is_synthetic}
+    platforms = {site.name: scores}
     return Findings(
-        settings=federation_of(alone, [site.own]).model_dump(mode="json"),
-        facts=joint_facts({site.name: facts}),
-        scores={**title, **joint_summary({site.name: summary})},
-        disclosure=joint_disclosure({site.name: disclosed}),
+        settings=federation_of(alone, [site.own]),
+        facts=RunFacts.of({site.name: facts}),
+        scores=RunScores(study.title, study.seed, site.data.is_synthetic, platforms),
+        disclosure=RunDisclosure.of({site.name: disclosed}),
         rounds=_answered_rounds(site),
         privacy=spent,
     )
 
 
-def _answered_rounds(site: Site) -> list[dict[str, Any]]:
+def _answered_rounds(site: Site) -> list[RoundRecord]:
     """Return the rounds that the platform took part in, as far as it knows them itself."""
     sent = updates_in(read_replies(site.folder.path / REPLIES))
-    empty: dict[str, Any] = {"seconds": 0.0, "scores": {}, "refusals": [], "failures": []}
-    return [{"round": number, **empty} for number in sorted({each.round for each in sent})]
+    answered = sorted({each.round for each in sent})
+    return [RoundRecord(number, 0.0, None, {}, {}, {}, {}) for number in answered]
 
 
 def score_report(site: Site, round_: int, outcomes: Mapping[str, Outcome]) -> ScoreReport:

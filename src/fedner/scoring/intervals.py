@@ -49,6 +49,11 @@ class Interval:
     high: float
     confidence: float
 
+    @property
+    def points(self) -> tuple[float, float, float]:
+        """Value and both ends in percent."""
+        return 100 * self.value, 100 * self.low, 100 * self.high
+
 
 @dataclass(frozen=True, slots=True)
 class PairedTest:

@@ -3,7 +3,8 @@
 from pathlib import Path
 
 from fedner.durable import write_text
-from fedner.runs.folder import DISCLOSURE, FACTS, PRIVACY, SCORES, SETTINGS, RunFolder, SiteFolder
+from fedner.runs.folder import DISCLOSURE, FACTS, SCORES, RunFolder, SiteFolder
+from fedner.runs.records import RunDisclosure, RunFacts, RunScores
 from fedner.runs.report.card import card
 from fedner.runs.report.page import Findings, page
 
@@ -14,17 +15,17 @@ def write_report(folder: RunFolder) -> None:
     """Write the report and the model card of a finished simulation, from what its folder holds.
 
     Raises:
-        FednerError: The run is not finished.
+        FednerError: The run is not finished, or a record of it is damaged.
     """
     found = Findings(
-        settings=folder.read(SETTINGS),
-        facts=folder.read(FACTS),
-        scores=folder.read(SCORES),
-        disclosure=folder.read(DISCLOSURE),
+        settings=folder.settings(),
+        facts=folder.read_as(RunFacts, FACTS),
+        scores=folder.read_as(RunScores, SCORES),
+        disclosure=folder.read_as(RunDisclosure, DISCLOSURE),
         rounds=folder.rounds(),
-        privacy=folder.read(PRIVACY) if (folder.path / PRIVACY).is_file() else None,
+        privacy=folder.privacy(),
     )
-    name = next(iter(found.scores["platforms"]), "PLATFORM")
+    name = next(iter(found.scores.platforms), "PLATFORM")
     _write(folder, found, folder.tagger(name))
 
 

@@ -2,8 +2,8 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
 
+from fedner.runs.records import BothIntervals, PrivacySpent
 from fedner.runs.report.card import (
     NOT_DECLARED,
     context_of,
@@ -30,7 +30,7 @@ from fedner.runs.report.markdown import (
     section,
     table,
 )
-from fedner.settings import SYNTHETIC
+from fedner.settings import PlatformEntry, Settings
 
 KEPT = (
     "The shared module is the run's own, unchanged; the private part was trained on this "
@@ -65,26 +65,26 @@ class Joined:
         zeros: Where strict F1 is 0.0; empty if nowhere.
     """
 
-    settings: Mapping[str, Any]
+    settings: Settings
     run: str
     labels: tuple[str, ...]
-    intervals: Mapping[str, Mapping[str, float]]
+    intervals: BothIntervals
     by_label: Mapping[str, float]
     epochs: int
     kept: int
     versions: Mapping[str, str]
-    privacy: Mapping[str, Any] | None = None
+    privacy: PrivacySpent | None = None
     left_out: str = ""
     zeros: str = ""
 
 
 def adapted_card(joined: Joined) -> str:
     """Return the model card of a platform that joined later."""
-    (platform,) = joined.settings["platforms"]
-    is_synthetic = platform["data"].startswith(SYNTHETIC)
+    (platform,) = joined.settings.platforms
+    is_synthetic = platform.synthetic is not None
     found = types_found(joined.settings)
     return document(
-        f"Model card: {escaped(platform['name'])}, joined to {escaped(joined.run)}",
+        f"Model card: {escaped(platform.name)}, joined to {escaped(joined.run)}",
         f"> **{escaped(joined.zeros)}**" if joined.zeros and _public(joined, platform) else "",
         f"> **Synthetic data.** {SYNTHETIC_WORDS}" if is_synthetic else "",
         _summary(joined),
@@ -105,7 +105,7 @@ def adapted_card(joined: Joined) -> str:
 
 def _summary(joined: Joined) -> str:
     rows = [
-        ("recipe", code(joined.settings["model"]["recipe"])),
+        ("recipe", code(joined.settings.model.recipe)),
         ("words", words_of(joined.settings)),
         ("context", context_of(joined.settings)),
         ("epochs on its own texts", f"{joined.epochs:,}"),
@@ -118,30 +118,26 @@ def _summary(joined: Joined) -> str:
     return "\n\n".join((lead, table(("what", "how"), rows)))
 
 
-def _public(joined: Joined, platform: Mapping[str, Any]) -> list[str] | None:
-    return public_labels(platform, {"labels": joined.labels})
+def _public(joined: Joined, platform: PlatformEntry) -> list[str] | None:
+    return public_labels(platform, joined.labels)
 
 
-def _data(joined: Joined, platform: Mapping[str, Any]) -> str:
+def _data(joined: Joined, platform: PlatformEntry) -> str:
     labels = _public(joined, platform)
+    is_synthetic = platform.synthetic is not None
     rows = [
-        (
-            "data",
-            code(platform["data"])
-            if platform["data"].startswith(SYNTHETIC)
-            else "its own, never shared",
-        ),
+        ("data", code(platform.data) if is_synthetic else "its own, never shared"),
         ("types annotated", NOT_DECLARED if labels is None else ", ".join(map(escaped, labels))),
-        ("flattening", code(platform["flatten"])),
-        ("reading", "lenient" if platform["lenient"] else "strict"),
+        ("flattening", code(platform.flatten)),
+        ("reading", "lenient" if platform.lenient else "strict"),
     ]
     if labels is not None:
         rows.append(("mentions left out", escaped(joined.left_out) or "none"))
     return section("Data, as declared", table(("what", "how"), rows))
 
 
-def _scores(joined: Joined, platform: Mapping[str, Any]) -> str:
-    rows = [("all", *(spread(joined.intervals[kind]) for kind in ("strict", "relaxed")))]
+def _scores(joined: Joined, platform: PlatformEntry) -> str:
+    rows = [("all", spread(joined.intervals.strict), spread(joined.intervals.relaxed))]
     public = [each for each in _public(joined, platform) or () if each in joined.by_label]
     types = [(escaped(each), f"{100 * joined.by_label[each]:.1f}") for each in public]
     return section(

@@ -14,6 +14,7 @@ from typing import Any
 from fedner.models.partition import shares_tags
 from fedner.models.zoo import recipe_named
 from fedner.runs.annotated_types import left_out_words
+from fedner.runs.records import Gain, PlatformFacts, PlatformScores, PrivacySpent
 from fedner.runs.report.card_words import (
     ALL_TYPES,
     GAIN_WORDS,
@@ -37,10 +38,18 @@ from fedner.runs.report.markdown import (
     section,
     table,
 )
-from fedner.runs.report.page import Findings, size
-from fedner.runs.report.privacy import ADJACENCY
+from fedner.runs.report.page import Findings, size, strict_f1
+from fedner.runs.report.privacy import ADJACENCY, epsilon_words
 from fedner.runs.verdict import privacy_sentence, verdict_sentence, zero_sentence
-from fedner.settings import HASHED, NO_CONTEXT, SYNTHETIC, StudyPlatform
+from fedner.scoring import Interval, Scores
+from fedner.settings import (
+    HASHED,
+    NO_CONTEXT,
+    PlatformEntry,
+    Settings,
+    SplitSettings,
+    StudyPlatform,
+)
 
 NOT_DECLARED = "not declared"
 LOCAL = "(on the platform)"
@@ -54,7 +63,7 @@ def card(found: Findings, tagger: PurePath) -> str:
         tagger: A finished tagger, seen from the folder of the card.
     """
     return document(
-        f"Model card: {escaped(str(found.scores['title']))}",
+        f"Model card: {escaped(found.scores.title)}",
         _summary(found),
         section("Intended use", INTENDED),
         _data(found),
@@ -65,24 +74,24 @@ def card(found: Findings, tagger: PurePath) -> str:
         use(tagger),
         section("Limits", bullets(_limits(found))),
         section("Settings", code_block(stated(found.settings), "json")),
-        versions(found.facts["versions"]),
+        versions(found.facts.versions),
     )
 
 
 def _summary(found: Findings) -> str:
-    settings, names = found.settings, list(found.scores["platforms"])
-    shared = settings["partition"]["shared"]
+    settings, names = found.settings, list(found.scores.platforms)
+    shared = settings.partition.shared
     preset = shared if isinstance(shared, str) else ", ".join(shared)
     rows = [
-        ("recipe", code(settings["model"]["recipe"])),
+        ("recipe", code(settings.model.recipe)),
         ("words", words_of(settings)),
         ("context", context_of(settings)),
-        ("algorithm", code(settings["algorithm"]["name"])),
+        ("algorithm", code(settings.algorithm.name)),
         ("what is shared", code(preset)),
         ("rounds", f"{len(found.rounds):,}"),
-        ("seed", str(settings["seed"])),
+        ("seed", str(settings.seed)),
     ]
-    warning = f"> **Synthetic data.** {SYNTHETIC_WORDS}" if found.facts["synthetic"] else ""
+    warning = f"> **Synthetic data.** {SYNTHETIC_WORDS}" if found.facts.synthetic else ""
     parts = (*_verdict(found), warning, _lead(names), table(("what", "how"), rows))
     return "\n\n".join(part for part in parts if part)
 
@@ -103,8 +112,8 @@ def _lead(names: Sequence[str]) -> str:
 
 def _verdict(found: Findings) -> Iterable[str]:
     """Yield what stands on top: where F1 is 0.0, whether joining helped, which privacy it had."""
-    if not _is_deployed(found):
-        zeros = zero_sentence(found.scores, _public_types(found))
+    if not found.is_deployed:
+        zeros = zero_sentence(found.scores.by_platform, _public_types(found))
         if zeros:
             yield f"> **{escaped(zeros)}**"
         yield f"**{escaped(verdict_sentence(found.scores))}**"
@@ -113,37 +122,38 @@ def _verdict(found: Findings) -> Iterable[str]:
 
 def _public_types(found: Findings) -> dict[str, list[str]]:
     """Return the types of each platform that may be named."""
-    facts = found.facts["platforms"]
+    facts = found.facts.platforms
     return {
-        each["name"]: public_labels(each, facts.get(each["name"], {})) or []
-        for each in found.settings["platforms"]
+        each.name: public_labels(each, facts[each.name].labels) or []
+        for each in found.settings.platforms
     }
 
 
-def words_of(settings: Mapping[str, Any]) -> str:
+def words_of(settings: Settings) -> str:
     """Return in words what a word becomes."""
-    embeddings = settings["embeddings"]
-    if not recipe_named(settings["model"]["recipe"]).words:
+    embeddings = settings.embeddings
+    if not recipe_named(settings.model.recipe).words:
         return "none"
-    trained = "trained" if embeddings["trainable"] else "frozen"
-    if embeddings["words"] == HASHED:
-        return f"{embeddings['buckets']:,} hashed buckets of {embeddings['dimension']}, {trained}"
-    return f"vectors {code(PurePath(embeddings['words']).name)}, {trained}"
+    trained = "trained" if embeddings.trainable else "frozen"
+    if embeddings.words == HASHED:
+        return f"{embeddings.buckets:,} hashed buckets of {embeddings.dimension}, {trained}"
+    return f"vectors {code(PurePath(embeddings.words).name)}, {trained}"
 
 
-def context_of(settings: Mapping[str, Any]) -> str:
+def context_of(settings: Settings) -> str:
     """Return in words where context comes from, and whether it is trained."""
-    held, adapter = settings["embeddings"]["context"], settings["model"].get("adapter")
+    held, adapter = settings.embeddings.context, settings.model.adapter
     if held == NO_CONTEXT:
         return "none"
-    how = "trained whole" if recipe_named(settings["model"]["recipe"]).trains_encoder else "frozen"
+    how = "trained whole" if recipe_named(settings.model.recipe).trains_encoder else "frozen"
     if adapter is not None:
-        how = f"frozen, with trained adapters of rank {adapter['rank']}"
+        how = f"frozen, with trained adapters of rank {adapter.rank}"
     return f"{code(PurePath(held).name)}, {how}"
 
 
 def _data(found: Findings) -> str:
-    rows = [_declared(each, found.facts["platforms"]) for each in found.settings["platforms"]]
+    facts = found.facts.platforms
+    rows = [_declared(each, facts[each.name]) for each in found.settings.platforms]
     columns = ("platform", "data", "types annotated", "public size", "tested on")
     return section(
         "Data, as declared",
@@ -159,204 +169,190 @@ def _left_out(found: Findings) -> Iterable[str]:
     Of protected platforms, and of types that are not public, nothing is counted.
     """
     rows = []
-    for each in found.settings["platforms"]:
-        held = found.facts["platforms"].get(each["name"], {}).get("types", ())
-        public = public_labels(each, found.facts["platforms"].get(each["name"], {}))
-        lost = left_out_words(held) or "nothing"
-        if _is_deployed(found):
+    for each in found.settings.platforms:
+        facts = found.facts.platforms[each.name]
+        lost = left_out_words(facts.types) or "nothing"
+        if found.is_deployed:
             lost = "not disclosed: the platform is protected"
-        elif public is None:
-            total = sum(row["mentions"] - row["kept"] for row in held)
-            lost = f"{total:,} of {sum(row['mentions'] for row in held):,} mentions"
-        reading = "lenient" if each["lenient"] else "strict"
-        rows.append([escaped(each["name"]), code(each["flatten"]), reading, escaped(lost)])
+        elif public_labels(each, facts.labels) is None:
+            total = sum(row.mentions - row.kept for row in facts.types)
+            lost = f"{total:,} of {sum(row.mentions for row in facts.types):,} mentions"
+        reading = "lenient" if each.lenient else "strict"
+        rows.append([escaped(each.name), code(each.flatten), reading, escaped(lost)])
     yield "What `labels`, `label_map`, flattening and lenient reading left out of all parts:"
     yield table(("platform", "flattening", "reading", "mentions left out"), rows)
 
 
-def _declared(platform: Mapping[str, Any], facts: Mapping[str, Any]) -> list[str]:
-    labels = public_labels(platform, facts.get(platform["name"], {}))
-    is_synthetic = platform["data"].startswith(SYNTHETIC)
+def _declared(platform: PlatformEntry, facts: PlatformFacts) -> list[str]:
+    labels = public_labels(platform, facts.labels)
     data = "its own, never shared"
-    if is_synthetic:
-        num = f"{platform['num_sentences']:,} sentences"
-        data = f"built-in synthetic text {code(platform['data'])}, {num}"
-    declared = platform["public_size"]
+    if platform.synthetic is not None:
+        num = f"{platform.num_sentences:,} sentences"
+        data = f"built-in synthetic text {code(platform.data)}, {num}"
+    declared = platform.public_size
     return [
-        escaped(platform["name"]),
+        escaped(platform.name),
         data,
         NOT_DECLARED if labels is None else ", ".join(map(escaped, labels)),
         NOT_DECLARED if declared is None else f"{declared:,}",
-        _test_part(platform["split"]),
+        _test_part(platform.split),
     ]
 
 
-def public_labels(platform: Mapping[str, Any], facts: Mapping[str, Any]) -> list[str] | None:
-    """Return the types of a platform that are public: declared, or those of built-in text."""
-    if platform["labels"] is not None:
-        return sorted(set(platform["labels"]))
-    if platform["data"].startswith(SYNTHETIC):
-        return list(facts["labels"])
-    return None
+def public_labels(platform: PlatformEntry, labels: Iterable[str]) -> list[str] | None:
+    """Return the types of a platform that are public: declared, or those of built-in text.
+
+    Args:
+        platform: What its settings declare.
+        labels: All types of its tagger.
+    """
+    if platform.labels is not None:
+        return sorted(set(platform.labels))
+    return None if platform.synthetic is None else list(labels)
 
 
-def _test_part(split: Mapping[str, Any]) -> str:
-    if split["test_data"] is not None:
+def _test_part(split: SplitSettings) -> str:
+    if split.test_data is not None:
         return "a file of its own"
-    share = "a fifth" if split["test"] is None else f"{100 * split['test']:g} %"
-    return f"{share}, by {split['by']}"
-
-
-def _is_deployed(found: Findings) -> bool:
-    """Whether scores are not disclosed: the run protects its platforms."""
-    return found.privacy is not None and not found.privacy["simulation"]
+    share = "a fifth" if split.test is None else f"{100 * split.test:g} %"
+    return f"{share}, by {split.by}"
 
 
 def _scores(found: Findings) -> str:
-    return _noised_scores(found) if _is_deployed(found) else _all_scores(found)
+    return _noised_scores(found) if found.is_deployed else _all_scores(found)
 
 
 def _noised_scores(found: Findings) -> str:
     """Return the disclosed scores of protected platforms: the last noised ones, if any."""
-    disclosed = found.rounds[-1]["scores"] if found.rounds else {}
+    disclosed = found.rounds[-1].scores if found.rounds else {}
     rows = [
-        (escaped(name), f"{100 * each['strict']['micro']['f1']:.1f}")
-        for name, each in sorted(disclosed.items())
+        (escaped(name), f"{100 * strict_f1(each):.1f}") for name, each in sorted(disclosed.items())
     ]
     noised = table(("platform", "noised strict F1"), rows) if rows else ""
     return section("Scores", KEPT_SCORES, NOISED_WORDS if rows else "", noised)
 
 
 def _all_scores(found: Findings) -> str:
-    held = found.scores["platforms"]
-    has_gains = any(each["gain"] for each in held.values())
+    has_gains = bool(found.scores.gains)
     columns = [
         "platform",
         *found.methods,
         *(["gain over local-only", "did joining help?"] * has_gains),
     ]
     rows = []
-    for name, platform in held.items():
+    for name, platform in found.scores.platforms.items():
         cells = [escaped(name), *(_score(platform, method) for method in found.methods)]
-        rows.append([*cells, *(_gain(platform["gain"]) if has_gains else ())])
-    means = [f"{100 * found.scores['mean'][each]['strict']:.1f}" for each in found.methods]
+        rows.append([*cells, *(_gain(platform.gain) if has_gains else ())])
+    means = [f"{100 * found.scores.mean[each].strict:.1f}" for each in found.methods]
     rows.append(["mean", *means, *([""] * (2 * has_gains))])
     meaning = bullets(f"**{each}**: {METHOD_WORDS[each]}" for each in found.methods)
     note = GAIN_WORDS if has_gains else NO_BASELINES
     return section("Scores", SCORE_WORDS, table(columns, rows), meaning, note)
 
 
-def _score(platform: Mapping[str, Any], method: str) -> str:
-    if method not in platform["methods"]:
+def _score(platform: PlatformScores, method: str) -> str:
+    if method not in platform.methods:
         return "-"
-    strict, relaxed = (platform["intervals"][method][kind] for kind in ("strict", "relaxed"))
-    return f"{spread(strict)}; relaxed {100 * relaxed['value']:.1f}"
+    held = platform.intervals[method]
+    return f"{spread(held.strict)}; relaxed {100 * held.relaxed.value:.1f}"
 
 
-def spread(interval: Mapping[str, float], sign: str = "") -> str:
+def spread(interval: Interval, sign: str = "") -> str:
     """Return a score or a difference in points, with its interval."""
     # Adding zero takes the sign from a zero that came from below.
-    points = (round(100 * interval[key], 1) + 0.0 for key in ("value", "low", "high"))
+    points = (round(point, 1) + 0.0 for point in interval.points)
     value, low, high = (f"{point:{sign}.1f}" for point in points)
     return f"{value} ({low} to {high})"
 
 
-def _gain(gain: Mapping[str, Any] | None) -> tuple[str, str]:
+def _gain(gain: Gain | None) -> tuple[str, str]:
     if gain is None:
         return "-", "-"
-    return spread(gain["strict"]["difference"], "+"), gain["verdict"]
+    return spread(gain.strict.difference, "+"), gain.verdict
 
 
 def _types(found: Findings) -> str:
     """Return scores by type, of the platforms whose types are public."""
-    if _is_deployed(found):
+    if found.is_deployed:
         return ""
     rows = []
-    for each in found.settings["platforms"]:
-        name = each["name"]
-        public = public_labels(each, found.facts["platforms"].get(name, {})) or ()
-        methods = found.scores["platforms"][name]["methods"]
-        for label in public:
-            held = [
-                methods.get(one, {}).get("strict", {}).get("labels", {}) for one in found.methods
-            ]
-            numbers = [f"{100 * one[label]['f1']:.1f}" if label in one else "-" for one in held]
-            rows.append([escaped(name), escaped(label), *numbers])
+    for each in found.settings.platforms:
+        methods = found.scores.platforms[each.name].methods
+        held = [methods.get(one, Scores()).strict for one in found.methods]
+        for label in public_labels(each, found.facts.platforms[each.name].labels) or ():
+            numbers = [f"{100 * one[label].f1:.1f}" if label in one else "-" for one in held]
+            rows.append([escaped(each.name), escaped(label), *numbers])
     if not rows:
         return ""
     lead = "Strict F1 in percent, of the platforms whose types are public."
     return section("Scores by type", lead, table(("platform", "type", *found.methods), rows))
 
 
-def privacy(spent: Mapping[str, Any] | None) -> str:
-    """Return the section on differential privacy, from what `privacy.json` holds."""
+def privacy(spent: PrivacySpent | None) -> str:
+    """Return the section on differential privacy."""
     if spent is None:
         return section("Privacy", NO_PRIVACY)
     rows = [
         [
             escaped(name),
-            _epsilon(one["pld"]),
-            _epsilon(one["rdp"]),
-            f"{one['delta']:g}",
-            escaped(str(one["unit"] or "-")),
-            ADJACENCY[one["adjacency"]],
-            f"{one['steps']:,}",
-            ", ".join(f"{value:.4g}" for value in one["noise_multiplier"]) or "-",
-            "-" if one["in_all"] is None else _epsilon(one["in_all"]),
+            epsilon_words(one.pld),
+            epsilon_words(one.rdp),
+            f"{one.delta:g}",
+            escaped(one.unit or "-"),
+            ADJACENCY[one.adjacency],
+            f"{one.steps:,}",
+            ", ".join(f"{value:.4g}" for value in one.noise_multiplier) or "-",
+            "-" if one.in_all is None else epsilon_words(one.in_all),
         ]
-        for name, one in spent["platforms"].items()
+        for name, one in spent.platforms.items()
     ]
     columns = (
         "platform", "epsilon (PLD)", "epsilon (RDP)", "delta", "unit", "neighbours",
         "noised steps", "noise multiplier", "spent over all runs",
     )  # fmt: skip
-    word = "**Simulation of differential privacy.**" if spent["simulation"] else ""
-    declared = bullets(escaped(each) for each in spent["uncharged"])
+    word = "**Simulation of differential privacy.**" if spent.simulation else ""
+    declared = bullets(escaped(each) for each in spent.uncharged)
     lead = "Declared uses of protected data that epsilon does not cover:"
     none = "No use of protected data beyond these steps was declared."
     return section(
         "Privacy spent",
         word,
-        bullets(escaped(note) for note in spent["notes"]),
+        bullets(escaped(note) for note in spent.notes),
         table(columns, rows),
         lead if declared else none,
         declared,
     )
 
 
-def _epsilon(value: float | None) -> str:
-    return "infinite" if value is None else f"{value:.3f}"
-
-
 def _left(found: Findings) -> str:
     rows = [
         [
             escaped(name),
-            f"{one['updates']:,}",
-            f"{len(one['tensors'])}",
-            f"{one['numbers_per_update']:,}",
-            f"{one['bytes']:,} ({size(one['bytes'])})",
-            f"{one['training_losses']:,}",
-            f"{one['score_reports']:,}",
+            f"{one.updates:,}",
+            f"{len(one.tensors)}",
+            f"{one.numbers_per_update:,}",
+            f"{one.bytes:,} ({size(one.bytes)})",
+            f"{one.training_losses:,}",
+            f"{one.score_reports:,}",
         ]
-        for name, one in found.disclosure["platforms"].items()
+        for name, one in found.disclosure.platforms.items()
     ]
     columns = (
         "platform", "updates sent", "tensors in each", "numbers in each", "bytes in all",
         "training losses", "score reports",
     )  # fmt: skip
-    first = next(iter(found.disclosure["platforms"].values()), {"tensors": (), "kept": ()})
+    first = next(iter(found.disclosure.platforms.values()))
     tensors = [
-        [code(each["name"]), " x ".join(map(str, each["shape"])), f"{each['numbers']:,}"]
-        for each in first["tensors"]
+        [code(each.name), " x ".join(map(str, each.shape)), f"{each.numbers:,}"]
+        for each in first.tensors
     ]
-    kept = ", ".join(code(each["name"]) for each in first["kept"]) or "nothing"
+    kept = ", ".join(code(each.name) for each in first.kept) or "nothing"
     return section(
         "What each platform disclosed",
         "The complete list, beside the platform's name and its public size. Never disclosed: "
-        f"{escaped(', '.join(found.disclosure['never']))}.",
+        f"{escaped(', '.join(found.disclosure.never))}.",
         table(columns, rows),
-        bullets([*map(escaped, found.disclosure["notes"]), *_incidents(found)]),
+        bullets([*map(escaped, found.disclosure.notes), *_incidents(found)]),
         "The tensors of an update:",
         table(("tensor", "shape", "numbers"), tensors),
         f"Trained, and never transmitted: {kept}.",
@@ -364,8 +360,8 @@ def _left(found: Findings) -> str:
 
 
 def _incidents(found: Findings) -> list[str]:
-    refused = sum(len(each["refusals"]) for each in found.rounds)
-    silent = sum(len(each["failures"]) for each in found.rounds)
+    refused = sum(len(each.refusals) for each in found.rounds)
+    silent = sum(len(each.failures) for each in found.rounds)
     incidents = []
     if refused:
         incidents.append(f"{refused:,} updates were refused.")
@@ -393,32 +389,32 @@ def use(tagger: PurePath) -> str:
 
 
 def _limits(found: Findings) -> Iterable[str]:
-    if found.facts["synthetic"]:
+    if found.facts.synthetic:
         yield SYNTHETIC_WORDS
     yield types_found(found.settings)
     yield from LIMITS
 
 
-def types_found(settings: Mapping[str, Any]) -> str:
+def types_found(settings: Settings) -> str:
     """Return in words which types a tagger can find."""
-    return ALL_TYPES if shares_tags(settings["partition"]["shared"]) else OWN_TYPES
+    return ALL_TYPES if shares_tags(settings.partition.shared) else OWN_TYPES
 
 
-def stated(settings: Mapping[str, Any]) -> str:
+def stated(settings: Settings) -> str:
     """Return the settings as JSON: of platforms what everyone knows, of embeddings their names."""
-    shown = json.loads(json.dumps(settings))
-    shown["platforms"] = [_public(platform) for platform in shown["platforms"]]
+    shown = settings.model_dump(mode="json")
+    shown["platforms"] = [_public(platform) for platform in settings.platforms]
     held = shown["embeddings"]
     held["words"], held["context"] = (PurePath(held[key]).name for key in ("words", "context"))
     held["cache"] = None if held["cache"] is None else LOCAL
     return json.dumps(_given(shown), indent=2, ensure_ascii=False)
 
 
-def _public(platform: Mapping[str, Any]) -> dict[str, Any]:
+def _public(platform: PlatformEntry) -> dict[str, Any]:
     """Return what may be disclosed of a platform; of a built-in one also which it is."""
-    is_built_in = platform["data"].startswith(SYNTHETIC)
-    keys = [*StudyPlatform.model_fields, *(["data", "num_sentences"] if is_built_in else [])]
-    return {key: platform[key] for key in keys}
+    built_in = ("data", "num_sentences") if platform.synthetic is not None else ()
+    stated = platform.model_dump(mode="json")
+    return {key: stated[key] for key in (*StudyPlatform.model_fields, *built_in)}
 
 
 def _given(value: Any) -> Any:

@@ -18,7 +18,7 @@ class Point(NamedTuple):
     value: float
 
 
-class Gain(NamedTuple):
+class GainBar(NamedTuple):
     """A difference in points of F1 with its interval."""
 
     platform: str
@@ -102,7 +102,7 @@ def _end_labels(ends: Mapping[str, float], x: float, y: Scale) -> list[str]:
     return parts
 
 
-def gains(rows: Sequence[Gain]) -> str:
+def gains(rows: Sequence[GainBar]) -> str:
     """Draw what joining brought each platform, with its interval."""
     right, step, top = 46.0, 26.0, 6.0
     left = _room([row.platform for row in rows])
@@ -123,7 +123,7 @@ def gains(rows: Sequence[Gain]) -> str:
         parts.append(f'<g class="federated"><title>{escape(said)}</title>{whisker}{dot}</g>')
         parts.append(_text(left - 10, y + 4, _short(row.platform), "end", "value"))
         parts.append(_text(WIDTH - right + 10, y + 4, f"{row.value:+.1f}", style="value"))
-    return _svg(height, "Gain of joining in points of strict F1, with 95 % intervals", parts)
+    return _svg(height, "GainBar of joining in points of strict F1, with 95 % intervals", parts)
 
 
 def type_bars(platform: str, scores: Mapping[str, Mapping[str, float]]) -> str:

@@ -5,14 +5,24 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from html import escape
 from importlib.resources import files
-from typing import Any
 
-from fedner.privacy.scores import NOISED
-from fedner.runs.report.charts import METHOD_ORDER, Gain, Point, gains, learning_curve, type_bars
+from fedner.federated.record import RoundRecord
+from fedner.privacy.scores import NoisedScores
+from fedner.runs.records import (
+    Gain,
+    PlatformScores,
+    PrivacySpent,
+    RunDisclosure,
+    RunFacts,
+    RunScores,
+)
+from fedner.runs.report.charts import METHOD_ORDER, GainBar, Point, gains, learning_curve, type_bars
 from fedner.runs.report.data import data_section
 from fedner.runs.report.html_table import html_table
 from fedner.runs.report.privacy import privacy_section
 from fedner.runs.verdict import privacy_sentence, verdict_sentence, zero_sentence
+from fedner.scoring import Scores
+from fedner.settings import Settings
 
 VERDICTS = {"yes": ("yes", "yes"), "no": ("no", "no"), "not clear": ("unclear", "not clear")}
 MEANINGS = {
@@ -36,24 +46,27 @@ class Findings:
         privacy: What was spent on every platform; None without differential privacy.
     """
 
-    settings: Mapping[str, Any]
-    facts: Mapping[str, Any]
-    scores: Mapping[str, Any]
-    disclosure: Mapping[str, Any]
-    rounds: Sequence[Mapping[str, Any]]
-    privacy: Mapping[str, Any] | None = None
+    settings: Settings
+    facts: RunFacts
+    scores: RunScores
+    disclosure: RunDisclosure
+    rounds: Sequence[RoundRecord]
+    privacy: PrivacySpent | None = None
 
     @property
     def methods(self) -> list[str]:
         """The methods that were scored, in the order of telling."""
-        held = {name for each in self.scores["platforms"].values() for name in each["methods"]}
+        held = self.scores.methods
         return [name for name in METHOD_ORDER if name in held]
+
+    @property
+    def is_deployed(self) -> bool:
+        """Whether scores are not disclosed: the run protects its platforms."""
+        return self.privacy is not None and not self.privacy.simulation
 
 
 def page(found: Findings) -> str:
     """Return the whole report."""
-    title = escape(str(found.scores["title"]))
-    style = files("fedner.runs.report").joinpath("style.css").read_text(encoding="utf-8")
     parts = (
         _head(found),
         _results(found),
@@ -62,13 +75,24 @@ def page(found: Findings) -> str:
         data_section(found.settings, found.facts),
         privacy_section(found.privacy),
         _left(found),
-        _incidents(found),
+        incidents(found.rounds),
         _setup(found),
     )
+    return html_page(found.scores.title, parts)
+
+
+def html_page(title: str, parts: Iterable[str]) -> str:
+    """Return a page that is whole in itself: the style within, nothing to load.
+
+    Args:
+        title: As text.
+        parts: Sections, as HTML; empty ones are left out.
+    """
+    style = files("fedner.runs.report").joinpath("style.css").read_text(encoding="utf-8")
     return (
         '<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
         '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
-        f"<title>{title} - fedner</title>\n<style>\n{style}</style>\n</head>\n<body>\n"
+        f"<title>{escape(title)} - fedner</title>\n<style>\n{style}</style>\n</head>\n<body>\n"
         + "\n".join(part for part in parts if part)
         + "\n</body>\n</html>\n"
     )
@@ -76,44 +100,44 @@ def page(found: Findings) -> str:
 
 def _head(found: Findings) -> str:
     settings, facts = found.settings, found.facts
-    algorithm, shared = settings["algorithm"]["name"], settings["partition"]["shared"]
-    shared = shared if isinstance(shared, str) else ", ".join(shared)
+    shared = settings.partition.shared
+    named = shared if isinstance(shared, str) else ", ".join(shared)
     note = ""
-    if facts["synthetic"]:
+    if facts.synthetic:
         note = (
             '<p class="note"><strong>Synthetic data.</strong> The texts of these platforms were '
             "made by a program. The numbers show how fedner works, not how well it does on real "
             "text.</p>"
         )
-    zeros = zero_sentence(found.scores)
+    zeros = zero_sentence(found.scores.by_platform)
     lead = f'<p class="verdict">{escape(verdict_sentence(found.scores))}</p>'
     alarm = f'<p class="note alarm"><strong>{escape(zeros)}</strong></p>' if zeros else ""
     private = f"<p><strong>{escape(privacy_sentence(found.privacy))}</strong></p>"
     return (
-        f"<h1>{escape(str(found.scores['title']))}</h1>{alarm}{lead}{private}"
-        f'<p class="soft">{len(facts["platforms"])} platforms, algorithm {escape(algorithm)}, '
-        f"shared {escape(shared)}, recipe {escape(settings['model']['recipe'])}, "
-        f"{len(found.rounds):,} rounds of {settings['training']['batch_size']} sentences, seed "
-        f"{settings['seed']}</p>{note}"
+        f"<h1>{escape(found.scores.title)}</h1>{alarm}{lead}{private}"
+        f'<p class="soft">{len(facts.platforms)} platforms, algorithm '
+        f"{escape(settings.algorithm.name)}, "
+        f"shared {escape(named)}, recipe {escape(settings.model.recipe)}, "
+        f"{len(found.rounds):,} rounds of {settings.training.batch_size} sentences, seed "
+        f"{settings.seed}</p>{note}"
     )
 
 
 def _results(found: Findings) -> str:
     columns = ["platform", "training / test sentences", *found.methods]
     rows = []
-    held = found.scores["platforms"]
-    has_gains = any(each["gain"] for each in held.values())
+    has_gains = bool(found.scores.gains)
     if has_gains:
         columns += ["gain over local-only", "did joining help me?"]
-    for name, platform in held.items():
-        facts = found.facts["platforms"][name]
-        cells = [escape(name), f"{facts['train']:,} / {facts['test']:,}"]
+    for name, platform in found.scores.platforms.items():
+        facts = found.facts.platforms[name]
+        cells = [escape(name), f"{facts.train:,} / {facts.test:,}"]
         cells += [_score_cell(platform, method) for method in found.methods]
         if has_gains:
-            cells += _gain_cells(platform["gain"])
+            cells += _gain_cells(platform.gain)
         rows.append(cells)
-    mean = found.scores["mean"]
-    means = [f"{100 * mean[method]['strict']:.1f}" for method in found.methods]
+    mean = found.scores.mean
+    means = [f"{100 * mean[method].strict:.1f}" for method in found.methods]
     rows.append(["mean", "", *means, *([""] * (2 if has_gains else 0))])
     lead = (
         "Strict F1 in percent on each platform's own test part, with 95 % bootstrap intervals; "
@@ -128,19 +152,19 @@ def _results(found: Findings) -> str:
     parts.append(html_table(columns, rows))
     parts.append(_precision_and_recall(found))
     if has_gains:
-        parts.append(f'<div class="panel narrow">{_gain_chart(held)}</div>')
+        parts.append(f'<div class="panel narrow">{_gain_chart(found.scores.gains)}</div>')
     return "".join(parts)
 
 
 def _precision_and_recall(found: Findings) -> str:
     """Return precision, recall and F1 of every method on every platform."""
     rows = []
-    for name, platform in found.scores["platforms"].items():
+    for name, platform in found.scores.platforms.items():
         for method in found.methods:
-            held = platform["methods"].get(method)
+            held = platform.methods.get(method)
             if held is not None:
-                micro = [held[kind]["micro"] for kind in ("strict", "relaxed")]
-                numbers = [f"{100 * one[each]:.1f}" for one in micro for each in MEASURES]
+                micro = (held.strict_micro.measures, held.relaxed_micro.measures)
+                numbers = [f"{100 * getattr(one, each):.1f}" for one in micro for each in MEASURES]
                 rows.append([escape(name), method, *numbers])
     columns = [
         "platform",
@@ -152,29 +176,28 @@ def _precision_and_recall(found: Findings) -> str:
     return f"<h3>Precision and recall</h3><p>{lead}</p>{html_table(columns, rows)}"
 
 
-def _score_cell(platform: Mapping[str, Any], method: str) -> str:
-    if method not in platform["methods"]:
+def _score_cell(platform: PlatformScores, method: str) -> str:
+    if method not in platform.methods:
         return "-"
-    interval = platform["intervals"][method]["strict"]
-    relaxed = platform["methods"][method]["relaxed"]["micro"]["f1"]
-    low, high = 100 * interval["low"], 100 * interval["high"]
+    interval = platform.intervals[method].strict
+    relaxed = platform.methods[method].relaxed_micro.f1
+    low, high = 100 * interval.low, 100 * interval.high
     return (
-        f"{100 * interval['value']:.1f}<small>{low:.1f} to {high:.1f}</small>"
+        f"{100 * interval.value:.1f}<small>{low:.1f} to {high:.1f}</small>"
         f"<small>relaxed {100 * relaxed:.1f}</small>"
     )
 
 
-def _gain_cells(gain: Mapping[str, Any] | None) -> list[str]:
+def _gain_cells(gain: Gain | None) -> list[str]:
     if gain is None:
         return ["-", "-"]
-    difference = gain["strict"]["difference"]
-    relaxed = gain["relaxed"]["difference"]["value"]
-    style, word = VERDICTS[gain["verdict"]]
-    value, low, high = (100 * difference[key] for key in ("value", "low", "high"))
+    relaxed = gain.relaxed.difference.value
+    style, word = VERDICTS[gain.verdict]
+    value, low, high = gain.strict.difference.points
     below = f"<small>{low:+.1f} to {high:+.1f}</small><small>relaxed {100 * relaxed:+.1f}</small>"
     return [
         f"{value:+.1f}{below}",
-        f'<span class="{style}">{word}</span><small>{_p(gain["strict"]["p_value"])}</small>',
+        f'<span class="{style}">{word}</span><small>{_p(gain.strict.p_value)}</small>',
     ]
 
 
@@ -182,41 +205,42 @@ def _p(value: float) -> str:
     return "p &lt; 0.001" if value < 0.001 else f"p = {value:.3f}"
 
 
-def _gain_chart(platforms: Mapping[str, Mapping[str, Any]]) -> str:
-    rows = []
-    for name, platform in platforms.items():
-        if platform["gain"]:
-            difference = platform["gain"]["strict"]["difference"]
-            numbers = (100 * difference[key] for key in ("value", "low", "high"))
-            rows.append(Gain(name, *numbers))
+def _gain_chart(found: Mapping[str, Gain]) -> str:
+    rows = [GainBar(name, *each.strict.difference.points) for name, each in found.items()]
     return f"<h3>Gain of joining, points of strict F1</h3>{gains(rows)}"
 
 
 def _curves(found: Findings) -> str:
-    evaluated = [each for each in found.rounds if each["scores"]]
+    evaluated = [each for each in found.rounds if each.scores]
     if not evaluated:
         return ""
     panels = []
-    for name, platform in found.scores["platforms"].items():
+    for name, platform in found.scores.platforms.items():
         points = [
-            Point(each["round"], 100 * each["scores"][name]["strict"]["micro"]["f1"])
+            Point(each.round, 100 * strict_f1(each.scores[name]))
             for each in evaluated
-            if name in each["scores"]
+            if name in each.scores
         ]
         references = {
-            method: 100 * platform["methods"][method]["strict"]["micro"]["f1"]
+            method: 100 * platform.methods[method].strict_micro.f1
             for method in found.methods
-            if method != "federated" and method in platform["methods"]
+            if method != "federated" and method in platform.methods
         }
         chart = learning_curve(name, points, references)
         panels.append(f'<div class="panel"><h3>{escape(name)}</h3>{chart}</div>')
-    is_noised = any(NOISED in scores for each in evaluated for scores in each["scores"].values())
+    told = (scores for each in evaluated for scores in each.scores.values())
+    is_noised = any(isinstance(scores, NoisedScores) for scores in told)
     noised = " These scores were disclosed with noise." if is_noised else ""
     return (
         "<h2>Learning curves</h2><p>Strict F1 on the test part after so many rounds; broken lines "
         "are the baselines at their end. The run itself chose nothing by "
         f'them.{noised}</p>{_legend(found.methods)}<div class="panels">{"".join(panels)}</div>'
     )
+
+
+def strict_f1(scores: Scores | NoisedScores) -> float:
+    """Return the strict F1 of what a platform reported, noised or not."""
+    return scores.f1 if isinstance(scores, NoisedScores) else scores.strict_micro.f1
 
 
 def _legend(methods: Iterable[str]) -> str:
@@ -226,16 +250,12 @@ def _legend(methods: Iterable[str]) -> str:
 
 def _types(found: Findings) -> str:
     panels, rows = [], []
-    for name, platform in found.scores["platforms"].items():
-        by_label: dict[str, dict[str, float]] = {}
-        for method in found.methods:
-            labels = platform["methods"].get(method, {}).get("strict", {}).get("labels", {})
-            for label, counts in labels.items():
-                by_label.setdefault(label, {})[method] = 100 * counts["f1"]
+    for name, platform in found.scores.platforms.items():
+        by_label = _by_label(platform, found.methods)
         chart = type_bars(name, by_label)
         panels.append(f'<div class="panel"><h3>{escape(name)}</h3>{chart}</div>')
         for label, values in by_label.items():
-            mentions = found.facts["platforms"][name]["mentions"].get(label, 0)
+            mentions = found.facts.platforms[name].mentions.get(label, 0)
             numbers = [f"{values[each]:.1f}" if each in values else "-" for each in found.methods]
             rows.append([escape(name), escape(label), f"{mentions:,}", *numbers])
     columns = ["platform", "type", "mentions in all", *found.methods]
@@ -246,33 +266,41 @@ def _types(found: Findings) -> str:
     )
 
 
+def _by_label(platform: PlatformScores, methods: Iterable[str]) -> dict[str, dict[str, float]]:
+    """Return strict F1 in percent by type and method."""
+    found: dict[str, dict[str, float]] = {}
+    for method in methods:
+        for label, counts in platform.methods.get(method, Scores()).strict.items():
+            found.setdefault(label, {})[method] = 100 * counts.f1
+    return found
+
+
 def _left(found: Findings) -> str:
-    rows = []
-    for name, platform in found.disclosure["platforms"].items():
-        rows.append(
-            [
-                escape(name),
-                f"{platform['updates']:,}",
-                f"{len(platform['tensors'])}",
-                f"{platform['numbers_per_update']:,}",
-                size(platform["bytes"]),
-                f"{platform['training_losses']:,}",
-                f"{platform['score_reports']:,}",
-                f"{platform['numbers_kept']:,}",
-            ]
-        )
+    rows = [
+        [
+            escape(name),
+            f"{one.updates:,}",
+            f"{len(one.tensors)}",
+            f"{one.numbers_per_update:,}",
+            size(one.bytes),
+            f"{one.training_losses:,}",
+            f"{one.score_reports:,}",
+            f"{one.numbers_kept:,}",
+        ]
+        for name, one in found.disclosure.platforms.items()
+    ]
     columns = [
         "platform", "updates sent", "tensors in each", "numbers in each", "bytes in all",
         "training losses", "score reports", "private numbers kept",
     ]  # fmt: skip
-    notes = "".join(f"<p>{escape(note)}</p>" for note in found.disclosure["notes"])
-    first: Mapping[str, Any] = next(iter(found.disclosure["platforms"].values()))
+    notes = "".join(f"<p>{escape(note)}</p>" for note in found.disclosure.notes)
+    first = next(iter(found.disclosure.platforms.values()))
     names = [
-        [escape(each["name"]), " x ".join(map(str, each["shape"])), f"{each['numbers']:,}", word]
-        for word, part in (("transmitted", first["tensors"]), ("kept", first["kept"]))
+        [escape(each.name), " x ".join(map(str, each.shape)), f"{each.numbers:,}", word]
+        for word, part in (("transmitted", first.tensors), ("kept", first.kept))
         for each in part
     ]
-    never = escape(", ".join(found.disclosure["never"]))
+    never = escape(", ".join(found.disclosure.never))
     tensors = html_table(["tensor", "shape", "numbers", "transmitted or kept"], names)
     return (
         "<h2>What each platform disclosed</h2><p>This is the complete list, beside the platform's "
@@ -292,13 +320,13 @@ def size(num_bytes: int) -> str:
     return f"{num_bytes:,} bytes"
 
 
-def _incidents(found: Findings) -> str:
-    rows = [
-        [f"{each['round']:,}", escape(case["platform"]), kind, escape(case["message"])]
-        for each in found.rounds
-        for kind, cases in (("refused", each["refusals"]), ("no answer", each["failures"]))
-        for case in cases
-    ]
+def incidents(rounds: Iterable[RoundRecord]) -> str:
+    """Return the section on refused updates and silent platforms; empty where there are none."""
+    rows = []
+    for each in rounds:
+        cases = [(one.platform, "refused", one.message) for one in each.refusals]
+        cases += [(one.platform, "no answer", one.message) for one in each.failures]
+        rows += [[f"{each.round:,}", escape(name), kind, escape(why)] for name, kind, why in cases]
     if not rows:
         return ""
     columns = ["round", "platform", "what", "why"]
@@ -306,9 +334,10 @@ def _incidents(found: Findings) -> str:
 
 
 def _setup(found: Findings) -> str:
-    seconds = sum(each["seconds"] for each in found.rounds)
-    versions = ", ".join(f"{name} {value}" for name, value in found.facts["versions"].items())
-    settings = escape(json.dumps(found.settings, indent=2, ensure_ascii=False))
+    seconds = sum(each.seconds for each in found.rounds)
+    versions = ", ".join(f"{name} {value}" for name, value in found.facts.versions.items())
+    stated = found.settings.model_dump(mode="json")
+    settings = escape(json.dumps(stated, indent=2, ensure_ascii=False))
     return (
         f"<h2>How it was made</h2><p>{len(found.rounds):,} rounds in {seconds:,.1f} s, "
         f"{escape(versions)}.</p><details><summary>All settings</summary><pre>{settings}</pre>"

@@ -1,9 +1,9 @@
 """The section on differential privacy: what was spent on every platform, and what it means."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from html import escape
-from typing import Any
 
+from fedner.runs.records import PrivacySpent
 from fedner.runs.report.html_table import html_table
 from fedner.runs.trust import NOTHING
 from fedner.runs.verdict import NO_PRIVACY
@@ -15,38 +15,39 @@ ADJACENCY = {
 }
 
 
-def privacy_section(spent: Mapping[str, Any] | None) -> str:
+def privacy_section(spent: PrivacySpent | None) -> str:
     """Return the section on what a run spent, or that it had no differential privacy.
 
     Args:
-        spent: What `privacy.json` holds; None without differential privacy.
+        spent: What was spent; None without differential privacy.
     """
     if spent is None:
         return f"<h2>No differential privacy</h2><p>{escape(NO_PRIVACY)} {escape(NOTHING)}</p>"
     rows = [
         [
             escape(name),
-            *(f"{_epsilon(one[key])}" for key in ("pld", "rdp")),
-            f"{one['delta']:g}",
-            escape(str(one["unit"] or "-")),
-            ADJACENCY[one["adjacency"]],
-            ", ".join(f"{size:,}" for size in one["public_units"]) or "-",
-            f"{one['steps']:,}",
-            _numbers(one["sampling_probability"]),
-            _numbers(one["noise_multiplier"]),
-            _numbers(one["max_grad_norm"]),
-            "-" if one["in_all"] is None else _epsilon(one["in_all"]),
+            epsilon_words(one.pld),
+            epsilon_words(one.rdp),
+            f"{one.delta:g}",
+            escape(one.unit or "-"),
+            ADJACENCY[one.adjacency],
+            ", ".join(f"{size:,}" for size in one.public_units) or "-",
+            f"{one.steps:,}",
+            _numbers(one.sampling_probability),
+            _numbers(one.noise_multiplier),
+            _numbers(one.max_grad_norm),
+            "-" if one.in_all is None else epsilon_words(one.in_all),
         ]
-        for name, one in spent["platforms"].items()
+        for name, one in spent.platforms.items()
     ]
     columns = [
         "platform", "epsilon (PLD)", "epsilon (RDP)", "delta", "unit", "neighbours",
         "public size", "noised steps", "sampling probability", "noise multiplier", "max_grad_norm",
         "spent over all runs",
     ]  # fmt: skip
-    word = "Simulation of differential privacy" if spent["simulation"] else "Differential privacy"
-    notes = "".join(f"<p>{escape(note)}</p>" for note in spent["notes"])
-    declared = "".join(f"<li>{escape(each)}</li>" for each in spent["uncharged"])
+    word = "Simulation of differential privacy" if spent.simulation else "Differential privacy"
+    notes = "".join(f"<p>{escape(note)}</p>" for note in spent.notes)
+    declared = "".join(f"<li>{escape(each)}</li>" for each in spent.uncharged)
     uncharged = (
         f"<p>Declared uses of protected data that epsilon does not cover:</p><ul>{declared}</ul>"
         if declared
@@ -55,7 +56,8 @@ def privacy_section(spent: Mapping[str, Any] | None) -> str:
     return f"<h2>{word}</h2>{notes}{html_table(columns, rows)}{uncharged}"
 
 
-def _epsilon(value: float | None) -> str:
+def epsilon_words(value: float | None) -> str:
+    """Return an epsilon as people read it; None is that of a release without noise."""
     return "infinite" if value is None else f"{value:.3f}"
 
 

@@ -1,0 +1,87 @@
+"""Where records meet JSON: written field by field, read strictly, refused by file and key."""
+
+import json
+from pathlib import Path
+from typing import Annotated, Any, TypeVar
+
+from pydantic import PlainSerializer, PlainValidator, TypeAdapter, ValidationError
+
+from fedner.errors import FednerError
+from fedner.scoring import Scores
+from fedner.settings import dotted
+
+UNHARMED = "Take an unharmed copy of the run, or train it again."
+_MOST_SHOWN = 60
+Kind = TypeVar("Kind")
+
+
+def _scores(stated: object) -> Scores:
+    if isinstance(stated, Scores):
+        return stated
+    if not isinstance(stated, dict):
+        raise ValueError("not a record of scores")
+    try:
+        return Scores.from_dict(stated)
+    except FednerError as error:
+        raise ValueError(error.message) from None
+
+
+# Scores have a JSON form of their own: counts with the measures that follow from them.
+JsonScores = Annotated[Scores, PlainValidator(_scores), PlainSerializer(Scores.as_dict)]
+
+
+def as_json(record: Any) -> dict[str, Any]:
+    """Return a record, a frozen dataclass, in the form that JSON can carry."""
+    stated: dict[str, Any] = TypeAdapter(type(record)).dump_python(record, mode="json")
+    return stated
+
+
+def from_json(kind: type[Kind], text: str | bytes, where: str) -> Kind:
+    """Return the record that a JSON text holds.
+
+    Args:
+        kind: A frozen dataclass.
+        text: The JSON.
+        where: Names it in messages.
+
+    Raises:
+        FednerError: It is no JSON, lacks a key or has a value of another type; the key is named.
+    """
+    try:
+        return TypeAdapter(kind).validate_json(text, strict=True)
+    except ValidationError as error:
+        raise FednerError(f"{where} is damaged: {_told(error)}", UNHARMED) from None
+
+
+def _told(error: ValidationError) -> str:
+    """Return the first problem: key, value found, value expected."""
+    first, more = error.errors()[0], error.error_count() - 1
+    key = dotted([part for part in first["loc"] if part != "[key]"])
+    words = first["msg"][:1].lower() + first["msg"][1:]
+    if first["type"] == "missing":
+        words = "missing"
+    elif first["type"] != "json_invalid":
+        shown = json.dumps(first["input"], ensure_ascii=False, default=str)
+        words += f"; found {shown if len(shown) <= _MOST_SHOWN else shown[:_MOST_SHOWN] + '...'}"
+    also = f" (and {more:,} more problems)" if more else ""
+    return f"{key}: {words}{also}" if key else f"{words}{also}"
+
+
+def read_as(kind: type[Kind], path: Path, hint: str) -> Kind:
+    """Read the record that a JSON file holds.
+
+    Args:
+        kind: A frozen dataclass.
+        path: The file.
+        hint: What to do where it is missing.
+
+    Raises:
+        FednerError: It is not there, or damaged.
+    """
+    try:
+        text = path.read_bytes()
+    except FileNotFoundError:
+        raise FednerError(f"{path.parent} has no {path.name}", hint) from None
+    except OSError as error:
+        raise FednerError(f"{path} cannot be read: {error}", UNHARMED) from error
+    return from_json(kind, text, str(path))
