@@ -13,6 +13,7 @@ from fedner.federated.run import OnRound, RunRecord, run
 from fedner.runs.blueprint import blueprint
 from fedner.runs.privacy import server_noise
 from fedner.runs.public_files import PublicFiles, declared_files
+from fedner.runs.report.coordinator import write_coordinator_report
 from fedner.runs.schedule import algorithm_for, run_settings
 from fedner.settings import Study
 
@@ -35,7 +36,7 @@ def coordinate(
     Args:
         study: The public study.
         engine: Carries orders and replies; the caller closes it.
-        folder: Where record and shared weights go; None keeps nothing.
+        folder: Where record, shared weights and report go; None keeps nothing.
         algorithm: An algorithm of one's own in place of the one that the study names.
         resume: Go on from the newest round that coordinator and platforms have stored.
         on_round: Called with the record of each round.
@@ -51,7 +52,7 @@ def coordinate(
     plan = blueprint(study, declared_files(study) if files is None else files, device)
     settings = run_settings(study, chosen, server_noise(plan, chosen), run_name)
     settings = replace(settings, timeout=timeout)
-    return run(
+    done = run(
         chosen,
         engine,
         plan.initial_shared(),
@@ -61,3 +62,6 @@ def coordinate(
         resume=resume,
         on_round=on_round,
     )
+    if folder is not None:
+        write_coordinator_report(folder, study, done)
+    return done

@@ -11,6 +11,7 @@ from fedner.runs.records.privacy import (
     PrivacySpent,
     StatedSpend,
 )
+from fedner.runs.records.score_reports import Incident, ReportedPlatform, ScoreReports
 from fedner.runs.records.scores import (
     BothIntervals,
     Gain,
@@ -28,6 +29,7 @@ __all__ = [
     "Disclosure",
     "Gain",
     "Grant",
+    "Incident",
     "LedgerSpent",
     "MeanF1",
     "MethodCounts",
@@ -35,9 +37,11 @@ __all__ = [
     "PlatformScores",
     "PlatformSpent",
     "PrivacySpent",
+    "ReportedPlatform",
     "RunDisclosure",
     "RunFacts",
     "RunScores",
+    "ScoreReports",
     "SiteFacts",
     "StatedSpend",
     "UnitCounts",

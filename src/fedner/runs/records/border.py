@@ -1,12 +1,14 @@
 """Where records meet JSON: written field by field, read strictly, refused by file and key."""
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated, Any, TypeVar
 
 from pydantic import PlainSerializer, PlainValidator, TypeAdapter, ValidationError
 
 from fedner.errors import FednerError
+from fedner.privacy.scores import NoisedScores
 from fedner.scoring import Scores
 from fedner.settings import dotted
 
@@ -15,19 +17,27 @@ _MOST_SHOWN = 60
 Kind = TypeVar("Kind")
 
 
-def _scores(stated: object) -> Scores:
-    if isinstance(stated, Scores):
-        return stated
-    if not isinstance(stated, dict):
-        raise ValueError("not a record of scores")
-    try:
-        return Scores.from_dict(stated)
-    except FednerError as error:
-        raise ValueError(error.message) from None
+def _by(form: type[Scores] | type[NoisedScores]) -> Callable[[object], object]:
+    """Return what reads scores by their own form, and reports problems as pydantic expects."""
+
+    def read(stated: object) -> object:
+        if isinstance(stated, form):
+            return stated
+        if not isinstance(stated, dict):
+            raise ValueError("not a record of scores")
+        try:
+            return form.from_dict(stated)
+        except FednerError as error:
+            raise ValueError(error.message) from None
+
+    return read
 
 
 # Scores have a JSON form of their own: counts with the measures that follow from them.
-JsonScores = Annotated[Scores, PlainValidator(_scores), PlainSerializer(Scores.as_dict)]
+JsonScores = Annotated[Scores, PlainValidator(_by(Scores)), PlainSerializer(Scores.as_dict)]
+JsonNoised = Annotated[
+    NoisedScores, PlainValidator(_by(NoisedScores)), PlainSerializer(NoisedScores.as_dict)
+]
 
 
 def as_json(record: Any) -> dict[str, Any]:
