@@ -1,10 +1,11 @@
-"""The plan of the house: no module waits for itself, nobody asks which algorithm it is."""
+"""The plan of the house: imports one way, nobody asks which algorithm it is, functions short."""
 
 import ast
 import re
 from collections.abc import Iterator, Mapping
 from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
+from statistics import median, quantiles
 
 SOURCE = Path(__file__).resolve().parents[1] / "src" / "fedner"
 
@@ -76,3 +77,39 @@ def test_nobody_asks_which_algorithm_it_is() -> None:
         if asked.search(line)
     ]
     assert found == []
+
+
+MOST_MEDIAN, MOST_P90, MOST_LINES = 10, 25, 60
+
+
+def lengths_in(text: str) -> dict[str, int]:
+    """The lines of each function, signature included, decorators and docstring not."""
+    found = {}
+    for node in ast.walk(ast.parse(text)):
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+            first = node.body[0]
+            is_docstring = ast.get_docstring(node, clean=False) is not None
+            told = (first.end_lineno or 0) - first.lineno + 1 if is_docstring else 0
+            found[f"{node.name}:{node.lineno}"] = (node.end_lineno or 0) - node.lineno + 1 - told
+    return found
+
+
+def test_functions_are_short() -> None:
+    lengths = {
+        f"{path.relative_to(SOURCE)} {name}": length
+        for path in SOURCE.rglob("*.py")
+        for name, length in lengths_in(path.read_text()).items()
+    }
+    assert len(lengths) > 2500
+    assert median(lengths.values()) <= MOST_MEDIAN
+    assert quantiles(lengths.values(), n=10)[-1] <= MOST_P90
+    longest = {name: length for name, length in lengths.items() if length > MOST_LINES}
+    assert not longest, "split them: one job each"
+
+
+def test_lines_of_functions_are_counted_without_docstrings() -> None:
+    text = (
+        "@cached\ndef f(\n    a: int,\n) -> int:\n"
+        '    """Say.\n\n    More.\n    """\n    def g() -> int:\n        return 1\n\n    return a\n'
+    )
+    assert lengths_in(text) == {"f:2": 7, "g:9": 2}

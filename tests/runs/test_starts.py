@@ -30,7 +30,7 @@ def test_bad_data_leave_no_folder_and_the_next_start_is_free(tiny: Make, tmp_pat
         train_run(settings, runs / "run")
     assert nothing_in(runs)
     data.write_text("a\tB-X\n\nb\tO\n\n" * 5)
-    assert train_run(settings, runs / "run")["platforms"]
+    assert train_run(settings, runs / "run").platforms
 
 
 def test_labels_that_do_not_fit_leave_no_folder(tiny: Make, tmp_path: Path) -> None:

@@ -266,7 +266,7 @@ def test_settings_reach_recipe_and_optimizer(made: Make) -> None:
 
 
 def test_the_model_card_says_how_the_encoder_is_used(made: Make) -> None:
-    whole, adapted = (made(*more).model_dump() for more in ((), (ADAPTER,)))
+    whole, adapted = (made(*more) for more in ((), (ADAPTER,)))
     assert words_of(whole) == "none"
     assert context_of(whole) == "`tiny-bert`, trained whole"
     assert context_of(adapted) == "`tiny-bert`, frozen, with trained adapters of rank 2"

@@ -15,39 +15,50 @@ if TYPE_CHECKING:
     from fedner.settings import PlatformEntry, Settings
 
 
+FinishedRun = Annotated[Path, typer.Argument(metavar="RUN", help="A finished run.")]
+Data = Annotated[
+    str, typer.Option("--data", help="The new platform's data: a path, or synthetic:NAME.")
+]
+Out = Annotated[Path, typer.Option("--out", help="The folder for its tagger.")]
+Labels = Annotated[
+    str | None,
+    typer.Option("--labels", help="The types that it annotates, e.g. ADE,Drug; default: all."),
+]
+Name = Annotated[str, typer.Option("--name", help="What to call it.")]
+TuneShared = Annotated[
+    bool, typer.Option("--tune-shared", help="Also train its copy of the shared module.")
+]
+Format = Annotated[str, typer.Option("--format", help="The format of the data.")]
+Lenient = Annotated[bool, typer.Option("--lenient", help="Skip and count what cannot be placed.")]
+Sentences = Annotated[
+    CliSentences | None, typer.Option("--sentences", help="Where sentences come from.")
+]
+By = Annotated[
+    CliUnit,
+    typer.Option(
+        "--by", metavar="UNIT", help="What stays together: sentence, document or patient."
+    ),
+]
+TestShare = Annotated[float, typer.Option("--test", help="The share of the test part.")]
+NumSentences = Annotated[int, typer.Option("--num-sentences", help="The size of synthetic data.")]
+Epochs = Annotated[int, typer.Option("--epochs", help="Epochs at most; 1 or more.")]
+
+
 def adapt(
-    run: Annotated[Path, typer.Argument(metavar="RUN", help="A finished run.")],
-    data: Annotated[
-        str, typer.Option("--data", help="The new platform's data: a path, or synthetic:NAME.")
-    ],
-    out: Annotated[Path, typer.Option("--out", help="The folder for its tagger.")],
-    labels: Annotated[
-        str | None,
-        typer.Option("--labels", help="The types that it annotates, e.g. ADE,Drug; default: all."),
-    ] = None,
+    run: FinishedRun,
+    data: Data,
+    out: Out,
+    labels: Labels = None,
     label_map: LabelMap = None,
-    name: Annotated[str, typer.Option("--name", help="What to call it.")] = "new-platform",
-    tune_shared: Annotated[
-        bool, typer.Option("--tune-shared", help="Also train its copy of the shared module.")
-    ] = False,
-    format: Annotated[str, typer.Option("--format", help="The format of the data.")] = "auto",
-    lenient: Annotated[
-        bool, typer.Option("--lenient", help="Skip and count what cannot be placed.")
-    ] = False,
-    sentences: Annotated[
-        CliSentences | None, typer.Option("--sentences", help="Where sentences come from.")
-    ] = None,
-    by: Annotated[
-        CliUnit,
-        typer.Option(
-            "--by", metavar="UNIT", help="What stays together: sentence, document or patient."
-        ),
-    ] = "sentence",
-    test: Annotated[float, typer.Option("--test", help="The share of the test part.")] = 0.2,
-    num_sentences: Annotated[
-        int, typer.Option("--num-sentences", help="The size of synthetic data.")
-    ] = 500,
-    epochs: Annotated[int, typer.Option("--epochs", help="Epochs at most; 1 or more.")] = 60,
+    name: Name = "new-platform",
+    tune_shared: TuneShared = False,
+    format: Format = "auto",
+    lenient: Lenient = False,
+    sentences: Sentences = None,
+    by: By = "sentence",
+    test: TestShare = 0.2,
+    num_sentences: NumSentences = 500,
+    epochs: Epochs = 60,
     json: AsJson = False,
 ) -> None:
     """Train a new platform's private part on the shared module of RUN; nothing is transmitted."""

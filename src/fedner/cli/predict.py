@@ -20,38 +20,45 @@ if TYPE_CHECKING:
 Device = Literal["cpu", "cuda"]
 
 
+Source = Annotated[
+    Path,
+    typer.Argument(
+        metavar="INPUT",
+        help="A text file, a folder of .txt files, a corpus in any format, or - for text from "
+        "standard input.",
+    ),
+]
+Out = Annotated[
+    Path | None,
+    typer.Option("--out", help="Write JSONL to this new file, whole or not at all."),
+]
+Format = Annotated[
+    str,
+    typer.Option(
+        "--format",
+        help="The format of INPUT. text: each file is a document; lines: each line is one.",
+    ),
+]
+Lenient = Annotated[
+    bool, typer.Option("--lenient", help="Go on without texts of a corpus that are broken.")
+]
+AsJsonLines = Annotated[
+    bool, typer.Option("--json", help="Print JSONL for machines on standard output.")
+]
+
+
 def predict(
     model: TaggerFolder,
-    source: Annotated[
-        Path,
-        typer.Argument(
-            metavar="INPUT",
-            help="A text file, a folder of .txt files, a corpus in any format, or - for text from "
-            "standard input.",
-        ),
-    ],
+    source: Source,
     platform: OfPlatform = None,
-    out: Annotated[
-        Path | None,
-        typer.Option("--out", help="Write JSONL to this new file, whole or not at all."),
-    ] = None,
-    format: Annotated[
-        str,
-        typer.Option(
-            "--format",
-            help="The format of INPUT. text: each file is a document; lines: each line is one.",
-        ),
-    ] = "auto",
+    out: Out = None,
+    format: Format = "auto",
     encoding: TextEncoding = None,
-    lenient: Annotated[
-        bool, typer.Option("--lenient", help="Go on without texts of a corpus that are broken.")
-    ] = False,
+    lenient: Lenient = False,
     vectors: MovedVectors = None,
     context: MovedContext = None,
     device: Annotated[Device, typer.Option("--device", help="Where to run.")] = "cpu",
-    json: Annotated[
-        bool, typer.Option("--json", help="Print JSONL for machines on standard output.")
-    ] = False,
+    json: AsJsonLines = False,
 ) -> None:
     """Find mentions with a saved tagger: character offsets, labels and confidences.
 
