@@ -9,7 +9,6 @@ from fedner.errors import FednerError
 from fedner.experiments.adapters import (
     ADAPTED,
     WHOLE,
-    Job,
     Point,
     adapted_settings,
     main,
@@ -17,6 +16,7 @@ from fedner.experiments.adapters import (
     shown,
     table,
 )
+from fedner.experiments.jobs import FederationJob
 
 FEDERATION = """
 title = "tiny"
@@ -54,9 +54,9 @@ def federation(tiny_bert: Path, tmp_path: Path) -> Path:
 
 
 def test_both_ways_from_one_file(federation: Path, tmp_path: Path) -> None:
-    whole = run(Job(WHOLE, federation, 1, 0.5, tmp_path / "whole"))
+    whole = run(FederationJob(federation, 1, 0.5, tmp_path / "whole", way=WHOLE))
     settings = adapted_settings(federation, (), "{rank=8}", 0.001)
-    adapted = run(Job(ADAPTED, federation, 1, 0.5, tmp_path / "adapted", settings))
+    adapted = run(FederationJob(federation, 1, 0.5, tmp_path / "adapted", settings, ADAPTED))
     assert [point.platform for point in whole] == ["a", "b"]
     for point in adapted:
         numbers = 2 * 2 * (8 * 16 + 16 * 8)
@@ -79,7 +79,7 @@ def test_the_rate_is_set_where_the_encoder_is_stepped(federation: Path) -> None:
 def test_a_recipe_without_encoder_is_refused(federation: Path, tmp_path: Path) -> None:
     assignments = ("model.recipe='LSTM-CRF'", "embeddings.context='none'")
     with pytest.raises(FednerError, match="trains no encoder"):
-        run(Job(WHOLE, federation, 1, 1.0, tmp_path / "run", assignments))
+        run(FederationJob(federation, 1, 1.0, tmp_path / "run", assignments))
 
 
 def test_the_tables() -> None:

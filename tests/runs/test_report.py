@@ -11,7 +11,7 @@ from fedner.runs.folder import FACTS, SCORES, RunFolder
 from fedner.runs.records import RunScores
 from fedner.runs.report import write_report
 from fedner.runs.report.charts import GainBar, Point, gains, learning_curve, type_bars
-from fedner.runs.report.page import size
+from fedner.runs.report.rows import size
 from fedner.runs.simulation import train_run
 from fedner.runs.verdict import verdict_sentence, zero_sentence
 from fedner.settings import Settings

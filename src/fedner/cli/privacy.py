@@ -271,11 +271,9 @@ def spent(
 
 def _show_run(title: str, found: "PrivacySpent") -> None:
     from fedner.cli.output import console, table
+    from fedner.runs.report.rows import over_all_runs
 
-    rows = [
-        (name, *_cells(one), "-" if one.in_all is None else f"{one.in_all:.3f}")
-        for name, one in found.platforms.items()
-    ]
+    rows = [(name, *_cells(one), over_all_runs(one)) for name, one in found.platforms.items()]
     columns = ("platform", *_COLUMNS, "over all runs")
     label = " (simulation)" if found.simulation else ""
     console.print(table(f"{title}: spent{label}", columns, rows))
@@ -312,7 +310,7 @@ def _show_ledger(found: "LedgerSpent") -> None:
 def _show_neighbours(kinds: Iterable[str | None]) -> None:
     """Say between which data sets epsilon holds."""
     from fedner.cli.output import console
-    from fedner.runs.report.privacy import ADJACENCY
+    from fedner.runs.report.rows import ADJACENCY
 
     neighbours = "; ".join(sorted({ADJACENCY[kind] for kind in kinds}))
     console.print(f"Neighbours: {neighbours}.", style="dim")
@@ -322,7 +320,7 @@ _COLUMNS = ("epsilon (PLD)", "epsilon (RDP)", "delta", "unit", "public size", "s
 
 
 def _cells(one: "PlatformSpent | StatedSpend") -> tuple[object, ...]:
-    from fedner.runs.report.privacy import epsilon_words
+    from fedner.runs.report.rows import epsilon_words
 
     sizes = ", ".join(f"{size:,}" for size in one.public_units) or "-"
     spent = (epsilon_words(one.pld), epsilon_words(one.rdp))

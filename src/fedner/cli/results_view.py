@@ -93,7 +93,7 @@ def show_spent(spent: "PrivacySpent | None") -> None:
     """Print the epsilon that a run spent on every platform."""
     if spent is None:
         return
-    from fedner.runs.report.privacy import epsilon_words
+    from fedner.runs.report.rows import epsilon_words, over_all_runs
 
     rows = [
         (
@@ -103,7 +103,7 @@ def show_spent(spent: "PrivacySpent | None") -> None:
             f"{one.delta:g}",
             one.unit or "-",
             one.steps,
-            "-" if one.in_all is None else epsilon_words(one.in_all),
+            over_all_runs(one),
         )
         for name, one in spent.platforms.items()
     ]
@@ -127,7 +127,7 @@ def interval(difference: "Interval") -> str:
 
 def show_disclosure(found: "RunDisclosure") -> None:
     """Print what every platform disclosed."""
-    from fedner.runs.report.page import size
+    from fedner.runs.report.rows import size
 
     rows = [
         (

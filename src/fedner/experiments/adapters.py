@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from fedner.errors import FednerError
-from fedner.experiments.jobs import add_options, add_seeds, gathered, seeds_of
+from fedner.experiments.jobs import FederationJob, add_options, add_seeds, gathered, seeds_of
 from fedner.federated.algorithms import ALGORITHMS
 from fedner.runs.blueprint import sized_recipe
 from fedner.runs.checks import read_settings
@@ -24,27 +24,6 @@ from fedner.runs.simulation import train_run
 from fedner.scoring import mean_interval
 
 WHOLE, ADAPTED = "whole encoder", "adapters"
-
-
-@dataclass(frozen=True, slots=True)
-class Job:
-    """One run.
-
-    Attributes:
-        way: What is trained: `WHOLE` or `ADAPTED`.
-        federation: The federation file.
-        seed: Names split, first weights and batches.
-        share: How much of every platform's training part is used.
-        folder: Where the run goes.
-        assignments: What else is set.
-    """
-
-    way: str
-    federation: Path
-    seed: int
-    share: float
-    folder: Path
-    assignments: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,14 +53,14 @@ class Point:
     seconds: float
 
 
-def run(job: Job) -> list[Point]:
+def run(job: FederationJob) -> list[Point]:
     """Train one federation; a run that is already there is taken up again.
 
     Raises:
         FednerError: The file's recipe trains no encoder.
     """
     began = time.perf_counter()
-    settings = read_settings(job.federation, _assignments(job))
+    settings = job.settings()
     if not sized_recipe(settings.model).trains_encoder:
         raise FednerError(
             f"{job.federation}: recipe {settings.model.recipe} trains no encoder",
@@ -105,14 +84,6 @@ def run(job: Job) -> list[Point]:
         )
         for platform, record in scores.platforms.items()
     ]
-
-
-def _assignments(job: Job) -> tuple[str, ...]:
-    settings = read_settings(job.federation, job.assignments)
-    keep = [
-        f"platforms.{number}.split.keep={job.share}" for number in range(len(settings.platforms))
-    ]
-    return (f"seed={job.seed}", *keep, *job.assignments)
 
 
 def adapted_settings(
@@ -198,13 +169,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
     )
     own = {WHOLE: (), ADAPTED: adapted}
     jobs = [
-        Job(
-            way,
+        FederationJob(
             options.federation,
             seed,
             options.share,
             options.out / f"{way.replace(' ', '-')}-seed-{seed}",
             (*assignments, *options.set),
+            way,
         )
         for seed in seeds_of(options)
         for way, assignments in own.items()

@@ -13,6 +13,7 @@ import sys
 from collections.abc import Sequence
 from statistics import fmean
 
+from fedner.experiments.jobs import kept_share
 from fedner.experiments.variants import (
     Outcome,
     Variant,
@@ -22,7 +23,6 @@ from fedner.experiments.variants import (
     run_variants,
     study_options,
 )
-from fedner.runs.checks import read_settings
 
 PLAIN = "no DP"
 # Without noise small batches at a small rate are better, and dropout helps.
@@ -64,15 +64,11 @@ def variants_of(options: argparse.Namespace) -> list[Variant]:
     found = []
     if not options.no_plain:
         found.append(Variant(PLAIN, (*given, *PLAIN_SETTINGS, *options.plain)))
-    settings = read_settings(options.federation, given)
     sides = [Variant("", ()), *(Variant(each[0], tuple(each[1:])) for each in options.variant)]
     for epsilon in filter(None, options.epsilons.split(",")):
         for side in sides:
             for share in options.shares.split(","):
-                kept = tuple(
-                    f"platforms.{number}.split.keep={float(share)}"
-                    for number in range(len(settings.platforms))
-                )
+                kept = kept_share(options.federation, given, float(share))
                 name = f"epsilon {epsilon}" + (f" {side.name}" if side.name else "")
                 name += "" if float(share) == 1 else f" {float(share):.0%} of the data"
                 wanted = (f"privacy.epsilon={float(epsilon)}", *side.assignments)

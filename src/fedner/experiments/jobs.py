@@ -5,15 +5,54 @@ import os
 from argparse import ArgumentParser, Namespace
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from multiprocessing import get_context
 from pathlib import Path
 from typing import Any, TypeVar
 
 from fedner.durable import write_text
+from fedner.runs.checks import read_settings
+from fedner.settings import Settings
 
 Job = TypeVar("Job")
 Point = TypeVar("Point")
+
+
+@dataclass(frozen=True, slots=True)
+class FederationJob:
+    """One run of a federation file.
+
+    Attributes:
+        federation: The federation file.
+        seed: Names split, first weights and batches.
+        share: How much of every platform's training part is used.
+        folder: Where the run goes.
+        assignments: What else is set.
+        way: Which of the ways that a study compares; empty where it compares none.
+    """
+
+    federation: Path
+    seed: int
+    share: float
+    folder: Path
+    assignments: tuple[str, ...] = ()
+    way: str = ""
+
+    def settings(self, *more: str) -> Settings:
+        """Return the settings of the run.
+
+        Args:
+            more: What the study sets; the job's own assignments go before it.
+        """
+        kept = kept_share(self.federation, self.assignments, self.share)
+        seed = f"seed={self.seed}"
+        return read_settings(self.federation, (seed, *more, *kept, *self.assignments))
+
+
+def kept_share(federation: Path, given: Sequence[str], share: float) -> tuple[str, ...]:
+    """Return the assignments that keep a share of every platform's training part."""
+    number = len(read_settings(federation, tuple(given)).platforms)
+    return tuple(f"platforms.{each}.split.keep={share}" for each in range(number))
 
 
 def add_options(parser: ArgumentParser, out: str) -> None:

@@ -12,31 +12,10 @@ import sys
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
 
-from fedner.experiments.jobs import add_options, add_seeds, gathered, seeds_of
-from fedner.runs.checks import read_settings
+from fedner.experiments.jobs import FederationJob, add_options, add_seeds, gathered, seeds_of
 from fedner.runs.simulation import train_run
 from fedner.scoring import mean_interval, paired_means
-
-
-@dataclass(frozen=True, slots=True)
-class Job:
-    """One run.
-
-    Attributes:
-        federation: The federation file.
-        seed: Names split, first weights and batches.
-        share: How much of every platform's training part is used.
-        folder: Where the run goes.
-        assignments: What else is set.
-    """
-
-    federation: Path
-    seed: int
-    share: float
-    folder: Path
-    assignments: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,10 +30,10 @@ class Point:
     relaxed: float
 
 
-def run(job: Job) -> list[Point]:
+def run(job: FederationJob) -> list[Point]:
     """Train the federation and its baseline; a run that is already there is taken up again."""
     began = time.perf_counter()
-    settings = read_settings(job.federation, _assignments(job))
+    settings = job.settings("training.baselines=['local-only']")
     scores = train_run(settings, job.folder, resume=job.folder.exists())
     print(f"{job.folder.name}: {time.perf_counter() - began:.0f} s", flush=True)
     return [
@@ -69,14 +48,6 @@ def run(job: Job) -> list[Point]:
         for platform, record in scores.platforms.items()
         for method, held in record.methods.items()
     ]
-
-
-def _assignments(job: Job) -> tuple[str, ...]:
-    settings = read_settings(job.federation, job.assignments)
-    keep = [
-        f"platforms.{number}.split.keep={job.share}" for number in range(len(settings.platforms))
-    ]
-    return (f"seed={job.seed}", "training.baselines=['local-only']", *keep, *job.assignments)
 
 
 def table(points: Sequence[Point]) -> str:
@@ -129,7 +100,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--shares", default="1.0,0.2")
     options = parser.parse_args(arguments)
     jobs = [
-        Job(
+        FederationJob(
             options.federation,
             seed,
             share,

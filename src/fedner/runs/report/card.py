@@ -38,8 +38,8 @@ from fedner.runs.report.markdown import (
     section,
     table,
 )
-from fedner.runs.report.page import Findings, size, strict_f1
-from fedner.runs.report.privacy import ADJACENCY, epsilon_words
+from fedner.runs.report.page import Findings, strict_f1
+from fedner.runs.report.rows import GUARANTEE, SENT, guarantee_cells, over_all_runs, sent_cells
 from fedner.runs.verdict import privacy_sentence, verdict_sentence, zero_sentence
 from fedner.scoring import Interval, Scores
 from fedner.settings import (
@@ -295,20 +295,15 @@ def privacy(spent: PrivacySpent | None) -> str:
     rows = [
         [
             escaped(name),
-            epsilon_words(one.pld),
-            epsilon_words(one.rdp),
-            f"{one.delta:g}",
-            escaped(one.unit or "-"),
-            ADJACENCY[one.adjacency],
+            *guarantee_cells(one),
             f"{one.steps:,}",
             ", ".join(f"{value:.4g}" for value in one.noise_multiplier) or "-",
-            "-" if one.in_all is None else epsilon_words(one.in_all),
+            over_all_runs(one),
         ]
         for name, one in spent.platforms.items()
     ]
     columns = (
-        "platform", "epsilon (PLD)", "epsilon (RDP)", "delta", "unit", "neighbours",
-        "noised steps", "noise multiplier", "spent over all runs",
+        "platform", *GUARANTEE, "noised steps", "noise multiplier", "spent over all runs",
     )  # fmt: skip
     word = "**Simulation of differential privacy.**" if spent.simulation else ""
     declared = bullets(escaped(each) for each in spent.uncharged)
@@ -325,23 +320,9 @@ def privacy(spent: PrivacySpent | None) -> str:
 
 
 def _left(found: Findings) -> str:
-    rows = [
-        [
-            escaped(name),
-            f"{one.updates:,}",
-            f"{len(one.tensors)}",
-            f"{one.numbers_per_update:,}",
-            f"{one.bytes:,} ({size(one.bytes)})",
-            f"{one.training_losses:,}",
-            f"{one.score_reports:,}",
-        ]
-        for name, one in found.disclosure.platforms.items()
-    ]
-    columns = (
-        "platform", "updates sent", "tensors in each", "numbers in each", "bytes in all",
-        "training losses", "score reports",
-    )  # fmt: skip
-    first = next(iter(found.disclosure.platforms.values()))
+    disclosed = found.disclosure.platforms
+    rows = [[escaped(name), *sent_cells(one)] for name, one in disclosed.items()]
+    first = next(iter(disclosed.values()))
     tensors = [
         [code(each.name), " x ".join(map(str, each.shape)), f"{each.numbers:,}"]
         for each in first.tensors
@@ -351,7 +332,7 @@ def _left(found: Findings) -> str:
         "What each platform disclosed",
         "The complete list, beside the platform's name and its public size. Never disclosed: "
         f"{escaped(', '.join(found.disclosure.never))}.",
-        table(columns, rows),
+        table(("platform", *SENT), rows),
         bullets([*map(escaped, found.disclosure.notes), *_incidents(found)]),
         "The tensors of an update:",
         table(("tensor", "shape", "numbers"), tensors),

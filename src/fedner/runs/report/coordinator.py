@@ -17,7 +17,8 @@ from fedner.runs.folder import write_record
 from fedner.runs.records import Incident, ReportedPlatform, ScoreReports
 from fedner.runs.records.score_reports import State
 from fedner.runs.report.html_table import html_table
-from fedner.runs.report.page import html_page, size
+from fedner.runs.report.page import html_page
+from fedner.runs.report.rows import size
 from fedner.scoring import Scores
 from fedner.settings import Study
 

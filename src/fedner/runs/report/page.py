@@ -20,6 +20,7 @@ from fedner.runs.report.charts import METHOD_ORDER, GainBar, Point, gains, learn
 from fedner.runs.report.data import data_section
 from fedner.runs.report.html_table import html_table
 from fedner.runs.report.privacy import privacy_section
+from fedner.runs.report.rows import SENT, sent_cells
 from fedner.runs.verdict import privacy_sentence, verdict_sentence, zero_sentence
 from fedner.scoring import Scores
 from fedner.settings import Settings
@@ -277,22 +278,10 @@ def _by_label(platform: PlatformScores, methods: Iterable[str]) -> dict[str, dic
 
 def _left(found: Findings) -> str:
     rows = [
-        [
-            escape(name),
-            f"{one.updates:,}",
-            f"{len(one.tensors)}",
-            f"{one.numbers_per_update:,}",
-            size(one.bytes),
-            f"{one.training_losses:,}",
-            f"{one.score_reports:,}",
-            f"{one.numbers_kept:,}",
-        ]
+        [escape(name), *sent_cells(one), f"{one.numbers_kept:,}"]
         for name, one in found.disclosure.platforms.items()
     ]
-    columns = [
-        "platform", "updates sent", "tensors in each", "numbers in each", "bytes in all",
-        "training losses", "score reports", "private numbers kept",
-    ]  # fmt: skip
+    columns = ["platform", *SENT, "private numbers kept"]
     notes = "".join(f"<p>{escape(note)}</p>" for note in found.disclosure.notes)
     first = next(iter(found.disclosure.platforms.values()))
     names = [
@@ -308,16 +297,6 @@ def _left(found: Findings) -> str:
         f"{notes}{html_table(columns, rows)}<details><summary>Tensor by tensor (of the first "
         f"platform)</summary>{tensors}</details>"
     )
-
-
-def size(num_bytes: int) -> str:
-    """Return a number of bytes as people read it."""
-    value = float(num_bytes)
-    for unit in ("bytes", "kB", "MB", "GB"):
-        if value < 1000 or unit == "GB":
-            return f"{value:,.0f} {unit}" if unit == "bytes" else f"{value:,.1f} {unit}"
-        value /= 1000
-    return f"{num_bytes:,} bytes"
 
 
 def incidents(rounds: Iterable[RoundRecord]) -> str:

@@ -5,14 +5,9 @@ from html import escape
 
 from fedner.runs.records import PrivacySpent
 from fedner.runs.report.html_table import html_table
+from fedner.runs.report.rows import GUARANTEE, guarantee_cells, over_all_runs
 from fedner.runs.trust import NOTHING
 from fedner.runs.verdict import NO_PRIVACY
-
-ADJACENCY = {
-    "add_or_remove_one": "with and without one unit",
-    "replace_one": "any two data sets of the platform",
-    None: "nothing was released",
-}
 
 
 def privacy_section(spent: PrivacySpent | None) -> str:
@@ -26,24 +21,19 @@ def privacy_section(spent: PrivacySpent | None) -> str:
     rows = [
         [
             escape(name),
-            epsilon_words(one.pld),
-            epsilon_words(one.rdp),
-            f"{one.delta:g}",
-            escape(one.unit or "-"),
-            ADJACENCY[one.adjacency],
+            *guarantee_cells(one),
             ", ".join(f"{size:,}" for size in one.public_units) or "-",
             f"{one.steps:,}",
             _numbers(one.sampling_probability),
             _numbers(one.noise_multiplier),
             _numbers(one.max_grad_norm),
-            "-" if one.in_all is None else epsilon_words(one.in_all),
+            over_all_runs(one),
         ]
         for name, one in spent.platforms.items()
     ]
     columns = [
-        "platform", "epsilon (PLD)", "epsilon (RDP)", "delta", "unit", "neighbours",
-        "public size", "noised steps", "sampling probability", "noise multiplier", "max_grad_norm",
-        "spent over all runs",
+        "platform", *GUARANTEE, "public size", "noised steps", "sampling probability",
+        "noise multiplier", "max_grad_norm", "spent over all runs",
     ]  # fmt: skip
     word = "Simulation of differential privacy" if spent.simulation else "Differential privacy"
     notes = "".join(f"<p>{escape(note)}</p>" for note in spent.notes)
@@ -54,11 +44,6 @@ def privacy_section(spent: PrivacySpent | None) -> str:
         else "<p>No use of protected data beyond these steps was declared.</p>"
     )
     return f"<h2>{word}</h2>{notes}{html_table(columns, rows)}{uncharged}"
-
-
-def epsilon_words(value: float | None) -> str:
-    """Return an epsilon as people read it; None is that of a release without noise."""
-    return "infinite" if value is None else f"{value:.3f}"
 
 
 def _numbers(values: Sequence[float]) -> str:
