@@ -1,14 +1,20 @@
 """What `import fedner` offers: the very names, lazily, each with an example that runs."""
 
 import ast
+import doctest
+import inspect
 import subprocess
 import sys
+from collections.abc import Iterator
 from importlib import import_module
 from pathlib import Path
+from types import ModuleType
 
 import pytest
 
 import fedner
+from fedner.corpus.readers import READERS
+from fedner.models.layers import LAYERS
 
 NAMES = [
     "Algorithm", "Contribution", "Corpus", "Document", "Engine", "EngineSettings", "Entity",
@@ -59,3 +65,34 @@ def test_type_checkers_see_the_names_where_they_are() -> None:
     for name, (module, inner) in seen.items():
         if name != "privacy":
             assert getattr(import_module(module), inner) is getattr(fedner, name), name
+
+
+@pytest.fixture
+def same_tables() -> Iterator[None]:
+    """What an example registers is gone after it."""
+    readers, layers = dict(READERS), dict(LAYERS)
+    yield
+    for table, before in ((READERS, readers), (LAYERS, layers)):
+        table.clear()
+        table.update(before)
+
+
+@pytest.mark.parametrize("name", [*DOCUMENTED, "plan", "fedner itself"])
+@pytest.mark.usefixtures("same_tables")
+def test_every_name_has_an_example_that_runs(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if name in ("privacy", "plan"):
+        pytest.importorskip("dp_accounting", reason="accounting needs fedner[privacy]")
+    named = {"plan": fedner.privacy.plan, "fedner itself": fedner}
+    thing = named.get(name) or getattr(fedner, name)
+    assert inspect.getdoc(thing)
+    finder = doctest.DocTestFinder(recurse=False)
+    found = finder.find(thing, name, module=False if isinstance(thing, ModuleType) else None)
+    examples = [each for each in found if each.examples]
+    assert examples, f"{name} has no example"
+    monkeypatch.chdir(tmp_path)
+    for each in examples:
+        outcome = doctest.DocTestRunner().run(each)
+        assert outcome.failed == 0
+        assert outcome.attempted > 0

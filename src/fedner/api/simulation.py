@@ -56,7 +56,7 @@ class Simulation:
     folder: Path | None = None
 
     def __repr__(self) -> str:
-        return f"Simulation({self.study.title!r}, {len(self.taggers)} platforms)"
+        return f"Simulation({self.study.title!r}, platforms={len(self.taggers)})"
 
 
 def simulate(
@@ -82,11 +82,11 @@ def simulate(
     >>> study = fedner.study_for(corpora, title="trial", training={"rounds": 2}, model=small)
     >>> result = fedner.simulate(study, corpora)
     >>> result
-    Simulation('trial', 2 platforms)
+    Simulation('trial', platforms=2)
     >>> 0 <= result.scores["forum-posts"]["federated"].strict_micro.f1 <= 1
     True
     >>> result.taggers["forum-posts"]
-    Tagger(CNN-CLSTM-CRF, 5 types)
+    Tagger('CNN-CLSTM-CRF', types=5)
 
     Args:
         study: What everyone knows (`fedner.study_for`, or read from study.toml).

@@ -36,7 +36,7 @@ class Tagger:
     >>> small = {"hidden": 8, "filters": 8, "character_filters": 8}
     >>> tagger = fedner.Tagger.train(corpus, epochs=1, model=small)
     >>> tagger
-    Tagger(CNN-CLSTM-CRF, 3 types)
+    Tagger('CNN-CLSTM-CRF', types=3)
     >>> mentions = tagger.predict("Nausea after aspirin.")
     >>> all(each.label in tagger.labels for each in mentions)
     True
@@ -48,7 +48,7 @@ class Tagger:
     predictor: Predictor
 
     def __repr__(self) -> str:
-        return f"Tagger({self.recipe}, {len(self.labels)} types)"
+        return f"Tagger({self.recipe!r}, types={len(self.labels)})"
 
     @property
     def labels(self) -> tuple[str, ...]:

@@ -80,7 +80,7 @@ class LoadedTagger:
     paths: EmbeddingPaths = field(default_factory=EmbeddingPaths)
 
     def __repr__(self) -> str:
-        return f"LoadedTagger({self.recipe.name}, {len(self.space.labels)} types)"
+        return f"LoadedTagger({self.recipe.name!r}, types={len(self.space.labels)})"
 
     @property
     def words(self) -> WordEmbedding:
