@@ -36,7 +36,7 @@ def settings_of(sections: Mapping[str, Any], platforms: list[dict[str, Any]]) ->
         known = {problem.key for problem in problems}
         problems += [each for each in memory_problems(understood) if each.key not in known]
     if understood is None or problems:
-        raise SettingsError("the study", problems)
+        raise SettingsError("the tables given", problems)
     return understood
 
 
