@@ -76,3 +76,13 @@ def test_nobody_asks_which_algorithm_it_is() -> None:
         if asked.search(line)
     ]
     assert found == []
+
+
+def test_nothing_imports_the_public_face() -> None:
+    """`import fedner` offers everything, so a room that imported it would reach every other."""
+    edges = graph()
+    face = {"fedner", *(name for name in edges if name.startswith("fedner.api"))}
+    assert len(face) > 4
+    assert {name for name in edges.keys() - face if edges[name] & face} == set()
+    bare = re.compile(r"^\s*from fedner import ", re.M)  # a name of it may be a module, or not
+    assert [name for name, path in modules().items() if bare.search(path.read_text())] == ["fedner"]
