@@ -113,3 +113,13 @@ def test_lines_of_functions_are_counted_without_docstrings() -> None:
         '    """Say.\n\n    More.\n    """\n    def g() -> int:\n        return 1\n\n    return a\n'
     )
     assert lengths_in(text) == {"f:2": 7, "g:9": 2}
+
+
+def test_nothing_imports_the_public_face() -> None:
+    """`import fedner` offers everything, so a room that imported it would reach every other."""
+    edges = graph()
+    face = {"fedner", *(name for name in edges if name.startswith("fedner.api"))}
+    assert len(face) > 4
+    assert {name for name in edges.keys() - face if edges[name] & face} == set()
+    bare = re.compile(r"^\s*from fedner import ", re.M)  # a name of it may be a module, or not
+    assert [name for name, path in modules().items() if bare.search(path.read_text())] == ["fedner"]

@@ -2,9 +2,9 @@
 
 import sys
 
-from fedner.inference.predict import Predictor
+import fedner
 
-predictor = Predictor.load(sys.argv[1])
-for mention in predictor.predict(sys.argv[2]):
+tagger = fedner.Tagger.load(sys.argv[1])
+for mention in tagger.predict(sys.argv[2]):
     place = f"{mention.start}-{mention.end}"
     print(place, mention.label, mention.text, f"{mention.confidence:.2f}")

@@ -8,6 +8,13 @@ from fedner.visible import visible
 class FednerError(Exception):
     """Something that the user can put right.
 
+    >>> import fedner
+    >>> try:
+    ...     fedner.read("nowhere/")
+    ... except fedner.FednerError as error:
+    ...     print(error.message)
+    nowhere: no such file or folder
+
     Baseline characters of what was found are replaced by visible ones: errors end on a terminal.
 
     Attributes:

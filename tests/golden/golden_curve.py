@@ -3,7 +3,7 @@
 from golden_runs import FOLDER
 
 from fedner.privacy.curve import svg_curve, text_curve
-from fedner.privacy.plan import CurvePoint, PrivacyPlan
+from fedner.privacy.planning import CurvePoint, PrivacyPlan
 
 SVG, TEXT = FOLDER / "curve.svg", FOLDER / "curve.txt"
 CURVE = tuple(

@@ -10,7 +10,7 @@ import pytest
 
 from fedner.errors import FednerError
 from fedner.privacy.curve import svg_curve, text_curve
-from fedner.privacy.plan import plan
+from fedner.privacy.planning import plan
 
 pytest.importorskip("dp_accounting", reason="privacy accounting needs fedner[privacy]")
 

@@ -7,7 +7,6 @@ from typing import Annotated
 
 import typer
 
-from fedner import __version__
 from fedner.cli import (
     adapt,
     data,
@@ -25,6 +24,7 @@ from fedner.cli import (
     study,
     train,
 )
+from fedner.version import __version__
 
 app = typer.Typer(
     name="fedner",

@@ -70,7 +70,7 @@ def plan(
     json: JsonOption = False,
 ) -> None:
     """Compute the noise multiplier for an epsilon, or the epsilon of one, by two accountants."""
-    from fedner.privacy.plan import plan as make_plan
+    from fedner.privacy.planning import plan as make_plan
 
     made = make_plan(
         examples=examples,

@@ -2,6 +2,7 @@
 
 Offsets are half-open character offsets into the document's text. Nothing here is flat: mentions may
 be discontinuous and may overlap. `sentence.py` has the flat, tokenised view that a tagger sees.
+What is printed of an object are places and counts: never a text, a name, a type or a path.
 """
 
 from collections.abc import Iterator
@@ -14,6 +15,11 @@ Fragment = tuple[int, int]
 class Span:
     """A mention: a label over one or more character ranges, in text order.
 
+    >>> import fedner
+    >>> span = fedner.Span.of(13, 20, "Drug")
+    >>> span.label, span.text_in("Nausea after aspirin.")
+    ('Drug', 'aspirin')
+
     Attributes:
         fragments: Half-open, non-empty character ranges, sorted and not overlapping each other.
         label: The entity type.
@@ -21,6 +27,9 @@ class Span:
 
     fragments: tuple[Fragment, ...]
     label: str
+
+    def __repr__(self) -> str:
+        return f"Span({', '.join(f'{start}-{end}' for start, end in self.fragments)})"
 
     @classmethod
     def of(cls, start: int, end: int, label: str) -> "Span":
@@ -68,6 +77,11 @@ class Segment:
 class Document:
     """A text and its mentions.
 
+    >>> import fedner
+    >>> text = "Nausea after aspirin."
+    >>> fedner.Document("note-1", text, (fedner.Span.of(13, 20, "Drug"),))
+    Document(characters=21, spans=1)
+
     Attributes:
         id: The name of the document, unique within its corpus.
         text: The text. Where the file gave only tokens, they stand joined by blanks and the
@@ -85,12 +99,23 @@ class Document:
     patient: str | None = None
     source: str = ""
 
+    def __repr__(self) -> str:
+        return f"Document(characters={len(self.text)}, spans={len(self.spans)})"
+
 
 @dataclass(frozen=True, slots=True)
 class Corpus:
     """The documents of one platform and the labels that it annotates.
 
     A label outside `labels` is unknown here, never "O": nobody looked for it.
+
+    >>> import fedner
+    >>> note = fedner.Document("note-1", "Nausea after aspirin.", (fedner.Span.of(0, 6, "ADE"),))
+    >>> corpus = fedner.Corpus("notes", ("ADE", "Drug"), (note,))
+    >>> corpus
+    Corpus(documents=1, types=2)
+    >>> [document.id for document in corpus]
+    ['note-1']
 
     Attributes:
         name: What people call the corpus.
@@ -101,6 +126,9 @@ class Corpus:
     name: str
     labels: tuple[str, ...]
     documents: tuple[Document, ...]
+
+    def __repr__(self) -> str:
+        return f"Corpus(documents={len(self.documents)}, types={len(self.labels)})"
 
     def __iter__(self) -> Iterator[Document]:
         return iter(self.documents)

@@ -18,8 +18,8 @@ from itertools import chain
 from pathlib import Path
 from typing import BinaryIO, NamedTuple, cast
 
-from fedner import durable
 from fedner.corpus.problems import Kind, Problem, ProblemLog
+from fedner.durable import writing
 from fedner.errors import FednerError
 
 MAX_LINE_CHARACTERS = 1_000_000
@@ -220,7 +220,7 @@ def atomic_writer(path: Path) -> Iterator[io.TextIOBase]:
 
     The same text gives the same bytes: no time or name stands in the compressed file.
     """
-    with durable.writing(path) as raw, _compressing(raw, path) as stream:
+    with writing(path) as raw, _compressing(raw, path) as stream:
         text = io.TextIOWrapper(stream, encoding="utf-8", newline="\n")
         try:
             yield text

@@ -100,6 +100,9 @@ class Prepared:
     sentences: tuple[Sentence, ...]
     changes: Changes
 
+    def __repr__(self) -> str:
+        return f"Prepared(sentences={len(self.sentences)}, entities={self.changes.entities})"
+
 
 def prepare(
     documents: Iterable[Document],
@@ -110,7 +113,14 @@ def prepare(
     label_map: Mapping[str, str | None] | None = None,
     max_tokens: int | None = None,
 ) -> Prepared:
-    """Return all sentences of `documents` at once; `iterate_prepared` explains the arguments."""
+    """Return all sentences of `documents` at once; `iterate_prepared` explains the arguments.
+
+    >>> import fedner
+    >>> note = fedner.Document("1", "Nausea after aspirin.", (fedner.Span.of(13, 20, "Drug"),))
+    >>> prepared = fedner.prepare([note])
+    >>> prepared.sentences
+    (Sentence(tokens=4, entities=1),)
+    """
     total = Changes()
     gathered: list[Sentence] = []
     for part in iterate_prepared(

@@ -64,7 +64,13 @@ def read(
     name: str | None = None,
     log: ProblemLog | None = None,
 ) -> Corpus:
-    """Read a whole corpus into memory.
+    r"""Read a whole corpus into memory.
+
+    >>> import fedner, pathlib
+    >>> _ = pathlib.Path("notes.conll").write_text("Nausea B-ADE\nafter O\naspirin B-Drug\n")
+    >>> corpus = fedner.read("notes.conll")
+    >>> corpus.labels
+    ('ADE', 'Drug')
 
     Args:
         path: A file, a folder, an archive of them, or a path within an archive (`a.zip!/notes`).

@@ -10,16 +10,33 @@ from fedner.corpus.document import Span
 
 
 class Entity(NamedTuple):
-    """A flat mention: half-open token indices within one sentence, and a label."""
+    """A flat mention: half-open token indices within one sentence, and a label.
+
+    >>> import fedner
+    >>> start, end, label = fedner.Entity(2, 3, "Drug")
+    >>> label
+    'Drug'
+    """
 
     start: int
     end: int
     label: str
 
+    def __repr__(self) -> str:
+        return f"Entity({self.start}-{self.end})"
+
 
 @dataclass(frozen=True, slots=True)
 class Sentence:
     """The tokens of one sentence, where they stand in their document, and the flat entities.
+
+    >>> import fedner
+    >>> tokens = ("Nausea", "after", "aspirin", ".")
+    >>> sentence = fedner.Sentence.of(tokens, (fedner.Entity(2, 3, "Drug"),))
+    >>> sentence
+    Sentence(tokens=4, entities=1)
+    >>> sentence.span(sentence.entities[0])
+    Span(13-20)
 
     Attributes:
         document: The id of the document.
@@ -38,6 +55,9 @@ class Sentence:
     ends: tuple[int, ...]
     entities: tuple[Entity, ...] = ()
     patient: str | None = None
+
+    def __repr__(self) -> str:
+        return f"Sentence(tokens={len(self.tokens)}, entities={len(self.entities)})"
 
     def span(self, entity: Entity) -> Span:
         """Return `entity` (of this sentence, or predicted for it) in characters of the document."""

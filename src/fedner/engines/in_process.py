@@ -15,7 +15,18 @@ from fedner.tensors import SharedState, map_shared
 
 
 class InProcess:
-    """The serial engine: replies come one by one, so that one update is in memory at a time."""
+    """The serial engine: replies come one by one, so that one update is in memory at a time.
+
+    >>> import fedner
+    >>> corpus = fedner.synthetic_corpus("case-reports", 40, seed=1)
+    >>> study = fedner.study_for({"clinic": corpus}, training={"rounds": 1})
+    >>> own = fedner.PlatformSettings(name="clinic", data="notes/")
+    >>> site = fedner.open_site(study, own, "clinic", corpus=corpus)
+    >>> engine = fedner.InProcess(lambda name: fedner.SiteAnswer(site), ["clinic"], as_bytes=True)
+    >>> engine.platforms
+    ['clinic']
+    >>> engine.close()
+    """
 
     def __init__(
         self,

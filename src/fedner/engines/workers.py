@@ -33,7 +33,14 @@ _SLOT_BYTES = 32 * 2**20  # for more slots of a worker, so that it need not wait
 
 
 class Workers:
-    """The engine of several processes; use it as a context manager, or close it."""
+    """The engine of several processes; use it as a context manager, or close it.
+
+    >>> import fedner, torch
+    >>> names, weights = ["forum", "clinic"], {"weight": torch.zeros(3)}
+    >>> with fedner.Workers(lambda name: None, names, weights, workers=2) as engine:
+    ...     engine.platforms
+    ['clinic', 'forum']
+    """
 
     def __init__(
         self,

@@ -7,7 +7,29 @@ from fedner.federated.messages import Order, Reply
 
 
 class Engine(Protocol):
-    """Carries orders to platforms and replies back; the round loop is the same for every engine."""
+    """Carries orders to platforms and replies back; the round loop is the same for every engine.
+
+    >>> import fedner
+    >>> class Counting:
+    ...     def __init__(self, inner):
+    ...         self.inner, self.platforms, self.asked = inner, inner.platforms, 0
+    ...
+    ...     def ask(self, orders, timeout=None):
+    ...         self.asked += len(orders)
+    ...         return self.inner.ask(orders, timeout)
+    ...
+    ...     def close(self):
+    ...         self.inner.close()
+    >>> corpora = {"clinic": fedner.synthetic_corpus("case-reports", 40, seed=1)}
+    >>> study = fedner.study_for(corpora, training={"rounds": 1})
+    >>> own = fedner.PlatformSettings(name="clinic", data="notes/")
+    >>> site = fedner.open_site(study, own, "clinic", corpus=corpora["clinic"])
+    >>> engine = Counting(fedner.InProcess(lambda name: fedner.SiteAnswer(site), ["clinic"]))
+    >>> record = fedner.coordinate(study, engine)
+    >>> engine.asked > 0
+    True
+    >>> engine.close()
+    """
 
     @property
     def platforms(self) -> Sequence[str]:

@@ -76,6 +76,10 @@ class Gradient(NamedTuple):
 class Contribution(NamedTuple):
     """What an algorithm's local part hands back for the update.
 
+    >>> import fedner, torch
+    >>> fedner.Contribution({"weight": torch.ones(2)}, losses=[torch.tensor(0.5)]).losses
+    [tensor(0.5000)]
+
     Attributes:
         tensors: Gradients, differences or weights of the shared part.
         losses: The loss of each step.

@@ -64,6 +64,13 @@ class ServerSum(Protocol):
 class Summation:
     """How replies become one sum.
 
+    >>> import fedner
+    >>> class Side:  # a platform's: `phase` and `protect`
+    ...     def __init__(self, name):
+    ...         self.name = name
+    >>> fedner.Summation("masks", Side, before=1, after=1).num_phases
+    3
+
     Attributes:
         name: What people call it.
         at_platform: Makes a platform's side, of its name; it lives as long as its process.

@@ -19,7 +19,6 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from fedner import __version__
 from fedner.durable import write_bytes, writing
 from fedner.errors import FednerError
 from fedner.inference.onnx_graph import emissions_graph
@@ -39,6 +38,7 @@ from fedner.models.layers.forms import Missing
 from fedner.models.layers.table import decoder_forms, missing_form
 from fedner.models.tagger import Decoder
 from fedner.sealed import file_digest, seal_of
+from fedner.version import __version__
 
 # The word table is written this many numbers at a time: it may be larger than the memory.
 NUMBERS_AT_A_TIME = 1 << 22

@@ -20,13 +20,13 @@ Output: emissions (B, L, K) in float32; what lies behind a sentence's end means 
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, cast
 
-from fedner import __version__
 from fedner.errors import FednerError
 from fedner.models.layers.forms import Missing
 from fedner.models.layers.table import decoder_forms, missing_form
 from fedner.models.onnx_writer import FLOAT, INT64, GraphWriter, Input, import_onnx
 from fedner.models.stages import Stage, walk
 from fedner.models.tagger import Tagger
+from fedner.version import __version__
 
 if TYPE_CHECKING:
     from onnx import ModelProto, ValueInfoProto

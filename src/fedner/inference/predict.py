@@ -26,11 +26,12 @@ from fedner.inference.reading import (
     read_tokens,
 )
 from fedner.models.checkpoint import LoadedTagger, load_tagger
+from fedner.models.embeddings.opening import AnyEncoder
 from fedner.models.embeddings.pieces import Pieces
 from fedner.models.features import collate, encode_corpus
 from fedner.training import evaluation_batches
 
-__all__ = ["Mention", "Predicted", "Predictor", "TokenMention"]
+__all__ = ["Mention", "Predicted", "Predictor", "TokenMention", "context_features"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,12 +130,14 @@ class Predictor:
 
     def _context(self, sentences: Sequence[Sentence]) -> Tensor | None:
         encoder = self.model.encoder
-        if encoder is None:
-            return None
-        features = encoder.encode([sentence.tokens for sentence in sentences])
-        joined = np.concatenate([*features, np.zeros((0, encoder.dimension), np.float32)])
-        # Half precision, as the cache of training has it.
-        return torch.from_numpy(joined.astype(np.float16))
+        return None if encoder is None else context_features(encoder, sentences)
+
+
+def context_features(encoder: AnyEncoder, sentences: Sequence[Sentence]) -> Tensor:
+    """Return the context features of every token, in half precision as the cache has them."""
+    features = encoder.encode([sentence.tokens for sentence in sentences])
+    joined = np.concatenate([*features, np.zeros((0, encoder.dimension), np.float32)])
+    return torch.from_numpy(joined.astype(np.float16))
 
 
 def _device_of(model: LoadedTagger) -> torch.device:

@@ -31,6 +31,13 @@ Finder = Callable[[Sequence[Sentence]], Found]
 class Mention:
     """A mention that the tagger found.
 
+    >>> import fedner
+    >>> mention = fedner.Mention(13, 20, "Drug", "aspirin", 0.93)
+    >>> mention
+    Mention(13-20, confidence=0.93)
+    >>> mention.label, mention.text
+    ('Drug', 'aspirin')
+
     Attributes:
         start: Where it begins, in characters of the text.
         end: Where it ends, half-open.
@@ -45,6 +52,9 @@ class Mention:
     text: str
     confidence: float
 
+    def __repr__(self) -> str:
+        return f"Mention({self.start}-{self.end}, confidence={self.confidence:.2f})"
+
 
 @dataclass(frozen=True, slots=True)
 class TokenMention:
@@ -54,6 +64,9 @@ class TokenMention:
     end: int
     label: str
     confidence: float
+
+    def __repr__(self) -> str:
+        return f"TokenMention({self.start}-{self.end}, confidence={self.confidence:.2f})"
 
 
 @dataclass(frozen=True, slots=True)

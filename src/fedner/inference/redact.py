@@ -39,6 +39,9 @@ class Replacement:
     new_start: int
     new_end: int
 
+    def __repr__(self) -> str:
+        return f"Replacement({self.start}-{self.end} by {self.new_start}-{self.new_end})"
+
 
 @dataclass(frozen=True, slots=True)
 class Redacted:
@@ -46,6 +49,9 @@ class Redacted:
 
     text: str
     replacements: tuple[Replacement, ...]
+
+    def __repr__(self) -> str:
+        return f"Redacted(characters={len(self.text)}, replacements={len(self.replacements)})"
 
 
 @dataclass(slots=True)
@@ -75,6 +81,11 @@ def redact(
     pseudonyms: Pseudonyms | None = None,
 ) -> Redacted:
     """Replace mentions in a text.
+
+    >>> import fedner
+    >>> found = [fedner.Mention(13, 20, "Drug", "aspirin", 0.93)]
+    >>> fedner.redact("Nausea after aspirin.", found).text
+    'Nausea after [Drug].'
 
     Args:
         text: The text.

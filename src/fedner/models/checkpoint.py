@@ -16,7 +16,6 @@ from typing import Any, TypeVar
 
 import torch
 
-from fedner import __version__
 from fedner.corpus.schemes import canonical
 from fedner.durable import sync_folder, write_text
 from fedner.errors import FednerError
@@ -35,6 +34,7 @@ from fedner.models.tagger import Tagger
 from fedner.models.zoo import Recipe, build_tagger
 from fedner.sealed import file_digest, read_sealed, seal_of
 from fedner.tensor_files import read_tensors, write_tensors
+from fedner.version import __version__
 
 WEIGHTS, CARD = "model.safetensors", "model.json"
 VECTORS, CONTEXT = "vectors", "context"
@@ -68,6 +68,7 @@ class LoadedTagger:
             its encoder itself.
         facts: What was noted when it was saved.
         digest: The digest of its weights file: the name of this very model.
+        paths: Where its frozen embeddings are.
     """
 
     tagger: Tagger
@@ -76,11 +77,23 @@ class LoadedTagger:
     encoder: AnyEncoder | None = None
     facts: Mapping[str, Any] = field(default_factory=dict)
     digest: str = ""
+    paths: EmbeddingPaths = field(default_factory=EmbeddingPaths)
+
+    def __repr__(self) -> str:
+        return f"LoadedTagger({self.recipe.name!r}, types={len(self.space.labels)})"
 
     @property
     def words(self) -> WordEmbedding:
         """Its word embedding."""
         return self.tagger.embeddings.words
+
+    @property
+    def context(self) -> EmbeddingOrigin | None:
+        """Where its context features come from; None where it has no context slot."""
+        trained = self.tagger.embeddings.encoder
+        if trained is not None:
+            return trained.source.origin
+        return None if self.encoder is None else self.encoder.origin
 
 
 def save_tagger(
@@ -164,10 +177,16 @@ def load_tagger(
         raise FednerError(f"{folder / WEIGHTS} does not belong to {CARD}", _UNHARMED)
     tensors, _ = read_tensors(folder / WEIGHTS, KIND, VERSION)
     recipe, space = _recipe_of(card), _space_of(card)
-    source = _open_words(folder, card, vectors)
+    source, words_path = _open_words(folder, card, vectors)
     words = WordEmbedding(source, trainable=card["words"]["trainable"])
     origin = EmbeddingOrigin.from_json(card["context"]["origin"]) if card["context"] else None
-    trained = _open_trained(folder, card, recipe, context) if recipe.trains_encoder else None
+    trained: PretrainedEncoder | None = None
+    encoder: AnyEncoder | None = None
+    context_path: Path | None = None
+    if recipe.trains_encoder:
+        trained, context_path = _open_trained(folder, card, recipe, context)
+    elif origin is not None:
+        encoder, context_path = _open_context(folder, card, context, device)
     tagger = build_tagger(
         recipe,
         words,
@@ -182,10 +201,10 @@ def load_tagger(
     if wrong.missing_keys or wrong.unexpected_keys:
         names = [*wrong.missing_keys, *wrong.unexpected_keys]
         raise FednerError(f"{folder / WEIGHTS}: the weights do not fit {CARD}: {names}", _UNHARMED)
-    encoder = _open_context(folder, card, context, device) if trained is None else None
     tagger = tagger.to(device).eval()
     facts, digest = card["facts"], card["weights"]["sha256"]
-    return LoadedTagger(tagger, recipe, space, encoder, facts, digest)
+    paths = EmbeddingPaths(words_path, context_path)
+    return LoadedTagger(tagger, recipe, space, encoder, facts, digest, paths)
 
 
 def _describe(
@@ -315,15 +334,15 @@ def _check_alphabet(tagger: Tagger, card: Mapping[str, Any]) -> None:
 
 def _open_words(
     folder: Path, card: Mapping[str, Any], given: Path | WordSource | None
-) -> WordSource:
+) -> tuple[WordSource, Path | None]:
     record = card["words"]
     origin = EmbeddingOrigin.from_json(record["origin"])
     settings: dict[str, Any] = dict(origin.settings)
     if origin.kind == "hashed words":
-        return HashedWords(dimension=origin.dimension, **settings)
+        return HashedWords(dimension=origin.dimension, **settings), None
     if given is not None and not isinstance(given, str | Path):
         _check_origin(given.origin, origin, "the word vectors given")
-        return given
+        return given, None
 
     def opened(path: Path) -> WordVectors:
         return WordVectors.open(path, **settings)
@@ -335,10 +354,8 @@ def _open_words(
 
 def _open_context(
     folder: Path, card: Mapping[str, Any], given: Path | None, device: torch.device | str
-) -> AnyEncoder | None:
+) -> tuple[AnyEncoder, Path]:
     record = card["context"]
-    if record is None:
-        return None
     origin = EmbeddingOrigin.from_json(record["origin"])
     settings: dict[str, Any] = dict(origin.settings)
 
@@ -352,7 +369,7 @@ def _open_context(
 
 def _open_trained(
     folder: Path, card: Mapping[str, Any], recipe: Recipe, given: Path | None
-) -> PretrainedEncoder:
+) -> tuple[PretrainedEncoder, Path]:
     """Open what a trained encoder began as; its weights only where they stayed frozen."""
     record = card["context"]
     origin = EmbeddingOrigin.from_json(record["origin"])
@@ -379,7 +396,7 @@ def _first_fitting(
     option: str,
     *,
     is_given: bool,
-) -> Opened:
+) -> tuple[Opened, Path]:
     """Open the first place where something is; what the user named must be what is wanted."""
     for place in places:
         if not place.exists() and not is_given:
@@ -387,7 +404,7 @@ def _first_fitting(
         found = opened(place)
         if is_given or _are_equal(found.origin, origin):
             _check_origin(found.origin, origin, str(place))
-            return found
+            return found, place
     raise FednerError(
         f"the model needs the {origin.kind} {origin.name!r} (sha256 {origin.sha256[:16]}...), "
         "found neither in its folder nor where that was",

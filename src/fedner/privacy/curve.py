@@ -4,7 +4,7 @@ import math
 from collections.abc import Sequence
 from html import escape
 
-from fedner.privacy.plan import CurvePoint, PrivacyPlan
+from fedner.privacy.planning import CurvePoint, PrivacyPlan
 
 _BLOCKS = " ▁▂▃▄▅▆▇█"
 _WIDTH, _HEIGHT, _LEFT, _RIGHT, _TOP, _BOTTOM = 640, 360, 64, 24, 40, 52

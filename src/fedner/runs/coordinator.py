@@ -21,7 +21,7 @@ from fedner.settings import Study
 def coordinate(
     study: Study,
     engine: Engine,
-    folder: Path | None = None,
+    folder: Path | str | None = None,
     *,
     algorithm: Algorithm | None = None,
     resume: bool = False,
@@ -33,10 +33,24 @@ def coordinate(
 ) -> RunRecord:
     """Run a study to its last round, then let every platform finish by itself.
 
+    >>> import fedner
+    >>> names = ("case-reports", "forum-posts")
+    >>> corpora = {name: fedner.synthetic_corpus(name, 40, seed=1) for name in names}
+    >>> study = fedner.study_for(corpora, training={"rounds": 2})
+    >>> def answer(name):  # what runs at a platform: here on the same machine
+    ...     own = fedner.PlatformSettings(name=name, data="notes/")
+    ...     return fedner.SiteAnswer(fedner.open_site(study, own, name, corpus=corpora[name]))
+    >>> engine = fedner.InProcess(answer, names)
+    >>> record = fedner.coordinate(study, engine)
+    >>> len(record.rounds), sorted(record.reports)
+    (2, ['case-reports', 'forum-posts'])
+    >>> engine.close()
+
     Args:
         study: The public study.
         engine: Carries orders and replies; the caller closes it.
-        folder: Where record, shared weights and report go; None keeps nothing.
+        folder: Where record, shared weights and report go; None keeps nothing, which a study that
+            is deployed under differential privacy refuses.
         algorithm: An algorithm of one's own in place of the one that the study names.
         resume: Go on from the newest round that coordinator and platforms have stored.
         on_round: Called with the record of each round.
@@ -52,13 +66,15 @@ def coordinate(
     plan = blueprint(study, declared_files(study) if files is None else files, device)
     settings = run_settings(study, chosen, server_noise(plan, chosen), run_name)
     settings = replace(settings, timeout=timeout)
+    if folder is None and not study.is_deployed:
+        settings = replace(settings, checkpoint_every=0)
     done = run(
         chosen,
         engine,
         plan.initial_shared(),
         settings,
         study.seed,
-        folder,
+        None if folder is None else Path(folder),
         resume=resume,
         on_round=on_round,
     )

@@ -81,6 +81,9 @@ class PlatformData:
     warnings: tuple[str, ...] = ()
     unknown_rows: tuple[Problem, ...] = ()
 
+    def __repr__(self) -> str:
+        return f"PlatformData({self.name!r}, train={len(self.train)}, test={len(self.test)})"
+
     @property
     def train_sentences(self) -> list[Sentence]:
         """The sentences that are trained on."""

@@ -37,6 +37,14 @@ def _nothing(_: str) -> None:
 class Site:
     """What one platform holds; it can be handed to a worker process of the same machine.
 
+    >>> import fedner
+    >>> corpus = fedner.synthetic_corpus("case-reports", 40, seed=1)
+    >>> study = fedner.study_for({"clinic": corpus}, training={"rounds": 1})
+    >>> own = fedner.PlatformSettings(name="clinic", data="notes/")
+    >>> site = fedner.open_site(study, own, "clinic", corpus=corpus)
+    >>> isinstance(site, fedner.Site), site.name
+    (True, 'clinic')
+
     Attributes:
         study: The public study.
         own: The platform's own settings.
@@ -117,7 +125,7 @@ class Site:
 def open_site(
     study: Study,
     own: PlatformSettings,
-    folder: Path,
+    folder: Path | str,
     *,
     algorithm: Algorithm | None = None,
     corpus: Corpus | None = None,
@@ -126,6 +134,13 @@ def open_site(
     say: Say = _nothing,
 ) -> Site:
     """Open one platform's half of a study: policy first, then embeddings, data and features.
+
+    >>> import fedner
+    >>> corpus = fedner.synthetic_corpus("case-reports", 40, seed=1)
+    >>> study = fedner.study_for({"clinic": corpus}, training={"rounds": 1})
+    >>> own = fedner.PlatformSettings(name="clinic", data="notes/")
+    >>> fedner.open_site(study, own, "clinic", corpus=corpus)
+    Site('clinic' of 'study')
 
     Args:
         study: The public study.
@@ -153,7 +168,7 @@ def open_site(
         blueprint(study, opened, device),
         held,
         space_of(study, own.name, held.labels),
-        SiteFolder(folder),
+        SiteFolder(Path(folder)),
         _features(study, own, held, opened, say),
     )
 

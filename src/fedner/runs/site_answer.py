@@ -10,6 +10,7 @@ from fedner.federated.summation import PLAIN, Summation
 from fedner.runs.folder import FEDERATED, LOCAL_ONLY
 from fedner.runs.local_training import finetune, train_baseline, train_private_part
 from fedner.runs.reply_log import REPLIES, ReplyLog, sent_of
+from fedner.runs.schedule import algorithm_for
 from fedner.runs.site import Site
 from fedner.runs.site_platform import build_platform
 from fedner.runs.site_results import score_report, write_results
@@ -18,10 +19,27 @@ from fedner.training import load
 
 
 class SiteAnswer:
-    """One platform of a run, as an engine sees it: an `Answer`."""
+    """One platform of a run, as an engine sees it: an `Answer`.
 
-    def __init__(self, site: Site, algorithm: Algorithm, summation: Summation = PLAIN) -> None:
-        """Make the answer; nothing is built before the first order."""
+    >>> import fedner
+    >>> corpus = fedner.synthetic_corpus("case-reports", 40, seed=1)
+    >>> study = fedner.study_for({"clinic": corpus}, training={"rounds": 1})
+    >>> own = fedner.PlatformSettings(name="clinic", data="notes/")
+    >>> answer = fedner.SiteAnswer(fedner.open_site(study, own, "clinic", corpus=corpus))
+    >>> answer.close()
+    """
+
+    def __init__(
+        self, site: Site, algorithm: Algorithm | None = None, summation: Summation = PLAIN
+    ) -> None:
+        """Make the answer; nothing is built before the first order.
+
+        Args:
+            site: The platform.
+            algorithm: The federation's; None takes the one that the study names.
+            summation: How replies become one sum.
+        """
+        algorithm = algorithm_for(site.study) if algorithm is None else algorithm
         self._site = site
         self._answering = Answering(
             site.name,

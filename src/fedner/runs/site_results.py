@@ -9,7 +9,6 @@ from collections.abc import Callable, Mapping
 
 import torch
 
-from fedner import __version__
 from fedner.federated.algorithms import Algorithm
 from fedner.federated.answering import one_thread
 from fedner.federated.messages import Method, ScoreReport
@@ -34,6 +33,7 @@ from fedner.runs.site import Site
 from fedner.runs.site_taggers import finished_methods, stored_tagger
 from fedner.scoring import Scores
 from fedner.settings import federation_of
+from fedner.version import __version__
 
 REPORTED: tuple[Method, ...] = ("local-only", "federated")
 OnMethod = Callable[[str, str, Scores], None]

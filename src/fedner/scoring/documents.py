@@ -23,6 +23,13 @@ def score_documents(
 
     There are no token-level scores: these documents need not be tokenised.
 
+    >>> import fedner
+    >>> text, drug = "Nausea after aspirin.", fedner.Span.of(13, 20, "Drug")
+    >>> gold = fedner.Corpus("gold", ("Drug",), (fedner.Document("1", text, (drug,)),))
+    >>> missed = fedner.Corpus("missed", ("Drug",), (fedner.Document("1", text),))
+    >>> fedner.score(gold, gold).strict_micro.f1, fedner.score(gold, missed).strict_micro.f1
+    (1.0, 0.0)
+
     Args:
         gold: The gold corpus.
         predicted: The same texts with predicted mentions.

@@ -31,6 +31,15 @@ ANY_LABEL = "*"  # in place of names that must not be disclosed
 class Scores:
     """What a tagger got right, by label. They add up with `+`; `sum(parts, Scores())` merges many.
 
+    >>> import fedner
+    >>> text, drug = "Nausea after aspirin.", fedner.Span.of(13, 20, "Drug")
+    >>> gold = fedner.Corpus("gold", ("Drug",), (fedner.Document("1", text, (drug,)),))
+    >>> scores = fedner.score(gold, gold)
+    >>> scores
+    Scores(strict_f1=1.000, types=1)
+    >>> (scores + scores).strict["Drug"].tp
+    2
+
     Attributes:
         strict: Span and type are right.
         relaxed: A mention of the same type is touched.
@@ -47,6 +56,9 @@ class Scores:
     tokens: TokenCounts = field(default_factory=TokenCounts)
     ignored_predicted: Mapping[str, int] = field(default_factory=dict)
     ignored_gold: Mapping[str, int] = field(default_factory=dict)
+
+    def __repr__(self) -> str:
+        return f"Scores(strict_f1={self.strict_micro.f1:.3f}, types={len(self.strict)})"
 
     def __add__(self, other: "Scores") -> "Scores":
         return Scores(

@@ -92,6 +92,11 @@ class Settings(Section):
             raise PydanticCustomError("platforms", "at least one platform")
         return value
 
+    def __repr__(self) -> str:
+        return f"Settings({self.title!r}, platforms={len(self.platforms)})"
+
+    __str__ = __repr__
+
     @property
     def is_deployed(self) -> bool:
         """Whether the run protects real units: differential privacy that is no simulation."""

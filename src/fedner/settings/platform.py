@@ -9,6 +9,7 @@ from fedner.settings.sections import (
     SYNTHETIC,
     Device,
     Digest,
+    OwnSection,
     PlatformName,
     Positive,
     Rate,
@@ -18,7 +19,7 @@ from fedner.settings.sections import (
 )
 
 
-class SplitSettings(Section):
+class SplitSettings(OwnSection):
     """Which part is tested on: a share drawn with a seed, or a file of its own.
 
     `keep` trains on a part of the training data only: for studies of how much data it takes. In a
@@ -38,7 +39,7 @@ class SplitSettings(Section):
         return self
 
 
-class PatientSettings(Section):
+class PatientSettings(OwnSection):
     """Where the patients of documents come from: a table, a column, or the names of the files.
 
     `file` is a table (.csv, .tsv) with the columns document and patient; `column` is a column, key
@@ -57,7 +58,7 @@ class PatientSettings(Section):
         return self
 
 
-class OwnEmbeddings(Section):
+class OwnEmbeddings(OwnSection):
     """Where this platform keeps the study's word vectors and encoder, and its context features.
 
     `words` and `context` are paths ("hub:NAME" downloads an encoder); what lies there must have the
@@ -85,7 +86,7 @@ class PolicySettings(Section):
     sends_scores: bool = True
 
 
-class PlatformSettings(Section):
+class PlatformSettings(OwnSection):
     """What one platform alone holds (platform.toml): its data, how they are read, its own rules.
 
     `data` is a path, or "synthetic:NAME" for a built-in platform of `num_sentences`. `options`
@@ -99,6 +100,13 @@ class PlatformSettings(Section):
     is the most epsilon that one study may spend here, on top of what the ledger grants.
     `device` is where this platform computes; on a GPU its steps are recorded and replayed
     unless `recorded_graphs` is "off".
+
+    >>> import fedner
+    >>> own = fedner.PlatformSettings(name="clinic", data="notes/", split={"by": "document"})
+    >>> own  # what is the platform's own is not printed
+    PlatformSettings('clinic')
+    >>> own.split.by
+    'document'
     """
 
     name: PlatformName
@@ -130,6 +138,11 @@ class PlatformSettings(Section):
         if value is not None and int(value.partition("/")[0]) > int(value.partition("/")[2]):
             raise PydanticCustomError("shard", "a shard of at most the whole, such as 2/5")
         return value
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self.name!r})"
+
+    __str__ = __repr__
 
     @property
     def synthetic(self) -> str | None:

@@ -44,6 +44,15 @@ class Section(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
 
+class OwnSection(Section):
+    """A part that is a platform's own, as where its files lie: nothing of it is printed."""
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}(...)"
+
+    __str__ = __repr__
+
+
 class AdapterSettings(Section):
     """Low-rank adapters: the encoder itself stays frozen at home, and only they travel."""
 
@@ -66,7 +75,7 @@ class ModelSettings(Section):
     tag_scheme: TagScheme = "BIO"
 
 
-class EmbeddingSettings(Section):
+class EmbeddingSettings(OwnSection):
     """What a word becomes before the encoder sees it.
 
     `words` is "hashed" or the path of word vectors, `context` is "none" or the path of an encoder:
@@ -264,6 +273,10 @@ class EngineSettings(Section):
     seconds all replies to an order may take; who has not answered then is missing.
     On a GPU the steps of rounds are recorded and replayed (`recorded_graphs`) where the tagger
     allows it.
+
+    >>> import fedner
+    >>> fedner.EngineSettings(workers=2).device
+    'cpu'
     """
 
     workers: Annotated[int, Field(ge=0, le=1024)] = 0

@@ -109,7 +109,20 @@ class StudyPlatform(Section):
 
 
 class Study(Section):
-    """All that the coordinator is built from, and that every platform checks before it joins."""
+    """All that the coordinator is built from, and that every platform checks before it joins.
+
+    `fedner.study_for` makes one for corpora in memory; `fedner study write` makes study.toml.
+
+    >>> import fedner
+    >>> study = fedner.Study(
+    ...     training={"rounds": 2},
+    ...     platforms=[{"name": "clinic", "public_size": 400, "labels": ["ADE", "Drug"]}],
+    ... )
+    >>> study
+    Study('study', platforms=1)
+    >>> study.platform("clinic").labels
+    ('ADE', 'Drug')
+    """
 
     title: str = "study"
     seed: Seed = 1
@@ -129,6 +142,11 @@ class Study(Section):
         if not value:
             raise PydanticCustomError("platforms", "at least one platform")
         return value
+
+    def __repr__(self) -> str:
+        return f"Study({self.title!r}, platforms={len(self.platforms)})"
+
+    __str__ = __repr__
 
     @property
     def canonical(self) -> str:

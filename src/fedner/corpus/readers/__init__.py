@@ -48,6 +48,18 @@ def register_reader(reader: Reader[Any]) -> None:
     recognise it by content; its options are checked like those of every other format. Other
     processes (a worker, say) must register it too.
 
+    >>> import fedner, pathlib
+    >>> from fedner.corpus import NoOptions
+    >>> def stream(path, log, options):
+    ...     yield fedner.Document(path.stem, path.read_text())
+    >>> reader = fedner.Reader(
+    ...     "note", "a note without mentions", lambda path: None, stream, "line", NoOptions
+    ... )
+    >>> fedner.register_reader(reader)
+    >>> _ = pathlib.Path("1.note").write_text("Nausea after aspirin.")
+    >>> fedner.read("1.note", "note")
+    Corpus(documents=1, types=0)
+
     Raises:
         FednerError: The table already has another reader of that name.
     """

@@ -36,6 +36,17 @@ def nothing_declared(_path: Path, _options: Any, _encoding: str | None) -> Decla
 class Reader(Generic[Own]):
     """One annotation format.
 
+    >>> import fedner
+    >>> from fedner.corpus import NoOptions
+    >>> def stream(path, log, options):
+    ...     for number, line in enumerate(path.read_text().splitlines()):
+    ...         yield fedner.Document(str(number), line)
+    >>> reader = fedner.Reader(
+    ...     "bare", "a text in each line", lambda path: None, stream, "line", NoOptions
+    ... )
+    >>> reader.name
+    'bare'
+
     Attributes:
         name: What users call the format.
         description: One line for people.

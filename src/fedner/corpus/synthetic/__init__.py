@@ -118,6 +118,11 @@ def generate(platform: str, sentences: int, seed: int) -> Corpus:
 
     The last document is never cut, so that a smaller corpus is always a prefix of a larger one.
 
+    >>> import fedner
+    >>> corpus = fedner.synthetic_corpus("forum-posts", 40, seed=1)
+    >>> sum(len(document.segments) for document in corpus) >= 40
+    True
+
     Raises:
         FednerError: There is no such platform, or the size is negative.
     """

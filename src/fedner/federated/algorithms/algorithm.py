@@ -30,6 +30,10 @@ Sent = Literal["gradients", "differences", "weights"]
 class Server:
     """What the server holds between rounds.
 
+    >>> import fedner, torch
+    >>> fedner.Server({"weight": torch.zeros(2)}).memory
+    {}
+
     Attributes:
         shared: The shared weights.
         extra: What it hands out beside them.
@@ -51,6 +55,20 @@ def one_step(batch: int, public_size: float) -> int:  # noqa: ARG001 - whatever 
 @dataclass(frozen=True, slots=True)
 class Algorithm:
     """A federated algorithm over the shared part; the private part is each platform's own.
+
+    >>> import fedner
+    >>> def local(platform, order):
+    ...     gradient = platform.gradient(order, step=0)
+    ...     platform.step_private(gradient)
+    ...     return fedner.Contribution(gradient.shared, [gradient.loss])
+    >>> def advance(server, combined):
+    ...     steps = {name: 0.1 * combined.tensors[name] for name in server.shared}
+    ...     return fedner.Server({name: server.shared[name] - steps[name] for name in steps})
+    >>> sgd = fedner.Algorithm(
+    ...     "sgd", fedner.Server, local, advance, sends="gradients", steps=lambda batch, size: 1
+    ... )
+    >>> sgd.batching, sgd.weighting
+    ('each', 'size')
 
     Attributes:
         name: What people call it.

@@ -47,7 +47,13 @@ class FedAdamSettings:
 
 
 def fedadam(settings: FedAdamSettings | None = None) -> Algorithm:
-    """Return FedAdam over the shared part."""
+    """Return FedAdam over the shared part.
+
+    >>> import fedner
+    >>> algorithm = fedner.fedadam()
+    >>> algorithm.name, algorithm.sends
+    ('fedadam', 'differences')
+    """
     chosen = FedAdamSettings() if settings is None else settings
     check_training(chosen.local)
     return Algorithm(

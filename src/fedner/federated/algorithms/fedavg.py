@@ -79,7 +79,13 @@ class Trained(NamedTuple):
 
 
 def fedavg(settings: FedAvgSettings | None = None) -> Algorithm:
-    """Return FedAvg over the shared part."""
+    """Return FedAvg over the shared part.
+
+    >>> import fedner
+    >>> algorithm = fedner.fedavg()
+    >>> algorithm.name, algorithm.sends
+    ('fedavg', 'differences')
+    """
     chosen = FedAvgSettings() if settings is None else settings
     check_training(chosen.local)
     return Algorithm(

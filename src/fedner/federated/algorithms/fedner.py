@@ -63,7 +63,13 @@ class FednerSettings:
 
 
 def fedner(settings: FednerSettings | None = None) -> Algorithm:
-    """Return Algorithm 1, or its form of K local steps."""
+    """Return Algorithm 1, or its form of K local steps.
+
+    >>> import fedner
+    >>> algorithm = fedner.fedner()
+    >>> algorithm.name, algorithm.sends
+    ('fedner', 'gradients')
+    """
     chosen = FednerSettings() if settings is None else settings
     if chosen.local_steps < 1:
         raise FednerError(f"local_steps: found {chosen.local_steps}; expected at least 1")

@@ -42,7 +42,13 @@ class FedProxSettings:
 
 
 def fedprox(settings: FedProxSettings | None = None) -> Algorithm:
-    """Return FedProx over the shared part."""
+    """Return FedProx over the shared part.
+
+    >>> import fedner
+    >>> algorithm = fedner.fedprox()
+    >>> algorithm.name, algorithm.sends
+    ('fedprox', 'differences')
+    """
     chosen = FedProxSettings() if settings is None else settings
     check_training(chosen.local)
     if chosen.mu < 0:

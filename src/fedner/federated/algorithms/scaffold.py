@@ -59,7 +59,13 @@ class ScaffoldSettings:
 
 
 def scaffold(settings: ScaffoldSettings | None = None) -> Algorithm:
-    """Return SCAFFOLD over the shared part."""
+    """Return SCAFFOLD over the shared part.
+
+    >>> import fedner
+    >>> algorithm = fedner.scaffold()
+    >>> algorithm.name, algorithm.sends
+    ('scaffold', 'differences')
+    """
     chosen = ScaffoldSettings() if settings is None else settings
     check_training(chosen.local)
     if not chosen.local_learning_rate > 0:

@@ -56,6 +56,11 @@ def _one(layer: nn.Module) -> int:  # noqa: ARG001 - every layer is asked in the
 class LayerForms:
     """All that fedner knows of one type of layer.
 
+    >>> import fedner
+    >>> forms = fedner.LayerForms("doubled", forward=lambda layer, parts, batch: 2 * parts[0])
+    >>> forms.onnx  # not written yet: an export would be refused, by name
+    Missing(why='', hint='')
+
     Attributes:
         name: What recipes and checkpoints call it.
         forward: From the layer, the parts before it and the batch to what every token gets

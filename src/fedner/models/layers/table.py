@@ -43,6 +43,16 @@ DECODERS: dict[type[nn.Module], DecoderForms] = {
 def register_layer(layer: type[nn.Module], forms: LayerForms) -> None:
     """Add a type of layer to the table.
 
+    >>> import fedner, torch
+    >>> class Doubled(torch.nn.Module):
+    ...     def __init__(self, dimension):
+    ...         super().__init__()
+    ...         self.dimension_out = dimension
+    >>> forms = fedner.LayerForms(
+    ...     "doubled", lambda layer, parts, batch: 2 * torch.cat(parts, -1), build=Doubled
+    ... )
+    >>> fedner.register_layer(Doubled, forms)
+
     Raises:
         FednerError: The type, or the name of its forms, is in the table already.
     """

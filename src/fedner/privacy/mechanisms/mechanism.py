@@ -124,6 +124,14 @@ class NoiseTerms:
 class Mechanism:
     """How what a platform discloses is protected.
 
+    >>> import fedner, dataclasses
+    >>> from fedner.privacy.mechanisms import UNIT_LOCAL
+    >>> UNIT_LOCAL.samples_units, UNIT_LOCAL.noises_sum
+    (True, False)
+    >>> mine = dataclasses.replace(UNIT_LOCAL, name="mine", trust="Nobody but the platform.")
+    >>> isinstance(mine, fedner.Mechanism)
+    True
+
     Attributes:
         name: What the settings call it.
         event: What the accountant is told of a round, of the platform's terms, the batch, the

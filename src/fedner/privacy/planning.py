@@ -94,6 +94,12 @@ def plan(
 
     Exactly one of `noise_multiplier` and `target_epsilon` is given.
 
+    >>> import fedner
+    >>> numbers = {"examples": 1000, "batch_size": 100, "epochs": 2, "delta": 1e-4}
+    >>> plan = fedner.privacy.plan(noise_multiplier=2.0, **numbers)
+    >>> plan.steps, round(plan.pld, 1)
+    (20, 0.9)
+
     Raises:
         FednerError: If a number makes no sense, naming each one that does not, or if delta is
             more than one over the units of a platform.
