@@ -9,7 +9,7 @@ import typer
 
 if TYPE_CHECKING:
     from fedner.privacy.ledger_owner import Grant
-    from fedner.privacy.plan import PrivacyPlan
+    from fedner.privacy.planning import PrivacyPlan
     from fedner.runs.records import LedgerSpent, PlatformSpent, PrivacySpent, StatedSpend
 
 app = typer.Typer(

@@ -10,8 +10,13 @@ from pathlib import Path
 from fedner.federated.algorithms import Algorithm
 from fedner.federated.engine import Engine
 from fedner.federated.run import OnRound, RunRecord, run
+from fedner.federated.summation import PLAIN, Summation
+from fedner.privacy.mechanisms import Mechanism
 from fedner.runs.blueprint import blueprint
+from fedner.runs.folder import RunFolder
+from fedner.runs.parts import require_charged
 from fedner.runs.privacy import server_noise
+from fedner.runs.privacy_checks import require_provable
 from fedner.runs.public_files import PublicFiles, declared_files
 from fedner.runs.report.coordinator import write_coordinator_report
 from fedner.runs.schedule import algorithm_for, run_settings
@@ -24,6 +29,8 @@ def coordinate(
     folder: Path | str | None = None,
     *,
     algorithm: Algorithm | None = None,
+    mechanism: Mechanism | None = None,
+    summation: Summation = PLAIN,
     resume: bool = False,
     on_round: OnRound | None = None,
     files: PublicFiles | None = None,
@@ -49,9 +56,11 @@ def coordinate(
     Args:
         study: The public study.
         engine: Carries orders and replies; the caller closes it.
-        folder: Where record, shared weights and report go; None keeps nothing, which a study that
-            is deployed under differential privacy refuses.
+        folder: Where study, record, shared weights and report go; None keeps nothing, which a
+            study that is deployed under differential privacy refuses.
         algorithm: An algorithm of one's own in place of the one that the study names.
+        mechanism: A mechanism of one's own in place of the one that the study names.
+        summation: How updates become one sum; the platforms must have the same.
         resume: Go on from the newest round that coordinator and platforms have stored.
         on_round: Called with the record of each round.
         files: The study's embeddings, opened: needed only where the study trains them.
@@ -60,13 +69,18 @@ def coordinate(
         timeout: Seconds that all replies to an order may take; None waits for ever.
 
     Raises:
-        FednerError: Too few platforms answered, or the folder holds another run.
+        FednerError: Too few platforms answered, the folder holds another run or study, or
+            mechanism and summation do not fit the study.
     """
     chosen = algorithm_for(study, algorithm)
-    plan = blueprint(study, declared_files(study) if files is None else files, device)
+    plan = blueprint(study, declared_files(study) if files is None else files, device, mechanism)
+    require_provable(study, chosen, plan.mechanism)
+    require_charged(study, summation)
     settings = run_settings(study, chosen, server_noise(plan, chosen), run_name)
-    settings = replace(settings, timeout=timeout)
-    if folder is None and not study.is_deployed:
+    settings = replace(settings, timeout=timeout, summation=summation)
+    if folder is not None:
+        RunFolder(Path(folder)).keep_study(study)
+    elif not study.is_deployed:
         settings = replace(settings, checkpoint_every=0)
     done = run(
         chosen,
@@ -79,5 +93,5 @@ def coordinate(
         on_round=on_round,
     )
     if folder is not None:
-        write_coordinator_report(folder, study, done)
+        write_coordinator_report(Path(folder), study, done)
     return done

@@ -21,6 +21,7 @@ from fedner.settings import Settings, Study, dotted, nearest, parse, parse_as
 
 SETTINGS = "settings.json"
 STUDY = "study.json"
+PARTS = "parts.json"
 FACTS = "facts.json"
 SCORES = "scores.json"
 DISCLOSURE = "disclosure.json"
@@ -35,7 +36,7 @@ METHODS = (LOCAL_ONLY, FEDERATED, CENTRALIZED)
 # Written before a run has anything that could be resumed.
 LEDGER_NAME = "ledger_name.json"
 _UNFINISHED = "The platform may not have finished the run yet."
-BEGINNING = (SETTINGS, STUDY, LEDGER_NAME)
+BEGINNING = (SETTINGS, STUDY, PARTS, LEDGER_NAME)
 
 
 def write_record(folder: Path, name: str, record: Mapping[str, Any]) -> None:
@@ -174,9 +175,23 @@ class RunFolder:
         """
         return self.read_as(PrivacySpent, PRIVACY) if (self.path / PRIVACY).is_file() else None
 
-    def write_study(self, study: Study) -> None:
-        """Keep the public study of the run."""
-        self.write(STUDY, study.model_dump(mode="json"))
+    def keep_study(self, study: Study) -> None:
+        """Write the public study of the run, or check that one which goes on has the same.
+
+        Raises:
+            FednerError: The run was begun with another study.
+        """
+        if not (self.path / STUDY).is_file():
+            self.write(STUDY, study.model_dump(mode="json"))
+            return
+        before = self.study()
+        if before.digest != study.digest:
+            held, now = before.model_dump(mode="json"), study.model_dump(mode="json")
+            raise FednerError(
+                f"{self.path} was begun with another study: "
+                f"{'; '.join(_differences(held, now)[:10])}",
+                "Data or files of the study changed since: bring them back, or begin a new run.",
+            )
 
     def study(self) -> Study:
         """Return the public study of the run.
