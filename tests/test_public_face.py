@@ -16,6 +16,7 @@ import fedner
 from fedner.corpus.readers import READERS
 from fedner.models.layers import LAYERS
 from fedner.settings import federation_of
+from fedner.settings.sections import EmbeddingSettings
 
 NAMES = [
     "Algorithm", "Contribution", "Corpus", "Document", "Engine", "EngineSettings", "Entity",
@@ -148,7 +149,12 @@ def canaries(tmp_path_factory: pytest.TempPathFactory) -> dict[str, object]:
         "Replacement": fedner.redact(CANARY, [mention]).replacements,
         "Scores": fedner.score(corpus, corpus),
         "PlatformSettings": own,
-        "their sections": [own.split, own.embeddings, own.patients],
+        "their sections": [
+            own.split,
+            own.embeddings,
+            own.patients,
+            EmbeddingSettings(words=CANARY),
+        ],
         "federation file": federation_of(study, [own, own.model_copy(update={"name": "forum"})]),
         "Study": study,
         "Simulation": done,
