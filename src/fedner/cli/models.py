@@ -1,7 +1,8 @@
 """`fedner models`: the recipes of the zoo, their sizes and what they share by default."""
 
-from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
 from fedner.cli.arguments import AsJson
 from fedner.corpus.schemes import Scheme
@@ -19,9 +20,38 @@ LABELS = ("ADE", "Drug")
 SCHEME: Scheme = "BIO"
 
 
-def models(
-    json: AsJson = False,
-) -> None:
+@dataclass(frozen=True, slots=True)
+class DescribedModel:
+    """A recipe as it is listed, with what its tagger trains, shares and keeps.
+
+    Attributes:
+        name: Of the recipe.
+        composition: Its parts, in words.
+        paper: Where it comes from.
+        reading: What differs from the paper, or was read into it.
+        parameters: How many numbers are trained.
+        parameters_by_module: The same by module.
+        split: The partition preset.
+        shared_modules: The modules that are shared.
+        private_modules: The modules that stay.
+        shared_parameters: How many numbers are shared.
+        private_parameters: How many numbers stay.
+    """
+
+    name: str
+    composition: str
+    paper: str
+    reading: str
+    parameters: int
+    parameters_by_module: Mapping[str, int]
+    split: str
+    shared_modules: tuple[str, ...]
+    private_modules: tuple[str, ...]
+    shared_parameters: int
+    private_parameters: int
+
+
+def models(json: AsJson = False) -> None:
     """List the models: composition, paper, trained parameters, and what is shared by default."""
     from fedner.models.zoo import RECIPES
 
@@ -34,7 +64,7 @@ def models(
     _show(rows)
 
 
-def _counted_for() -> dict[str, Any]:
+def _counted_for() -> dict[str, object]:
     return {
         "word_dimension": WORD_DIMENSION,
         "words": "frozen",
@@ -45,7 +75,7 @@ def _counted_for() -> dict[str, Any]:
     }
 
 
-def _described(recipe: "Recipe") -> dict[str, Any]:
+def _described(recipe: "Recipe") -> DescribedModel:
     from fedner.models.embeddings.words import HashedWords, WordEmbedding
     from fedner.models.features import TagSpace
     from fedner.models.partition import partition
@@ -65,19 +95,19 @@ def _described(recipe: "Recipe") -> dict[str, Any]:
         counts = {"embeddings.context": encoder_numbers(), **counts}
         sizes["embeddings.context.model"] = counts["embeddings.context"]
     split = partition(sizes, recipe.split)
-    return {
-        "name": recipe.name,
-        "composition": recipe.composition,
-        "paper": recipe.paper,
-        "reading": recipe.reading,
-        "parameters": sum(sizes.values()),
-        "parameters_by_module": counts,
-        "split": recipe.split,
-        "shared_modules": _modules(split.shared),
-        "private_modules": _modules(split.private),
-        "shared_parameters": sum(sizes[name] for name in split.shared),
-        "private_parameters": sum(sizes[name] for name in split.private),
-    }
+    return DescribedModel(
+        name=recipe.name,
+        composition=recipe.composition,
+        paper=recipe.paper,
+        reading=recipe.reading,
+        parameters=sum(sizes.values()),
+        parameters_by_module=counts,
+        split=recipe.split,
+        shared_modules=_modules(split.shared),
+        private_modules=_modules(split.private),
+        shared_parameters=sum(sizes[name] for name in split.shared),
+        private_parameters=sum(sizes[name] for name in split.private),
+    )
 
 
 def encoder_numbers(
@@ -90,12 +120,13 @@ def encoder_numbers(
     return tables + layers * (attention + forward)
 
 
-def _modules(names: tuple[str, ...]) -> list[str]:
+def _modules(names: Iterable[str]) -> tuple[str, ...]:
     modules = [name.split(".") for name in names]
-    return sorted({".".join(m[:2]) if m[0] == "embeddings" else m[0] for m in modules})
+    found = {".".join(m[:2]) if m[0] == "embeddings" else m[0] for m in modules}
+    return tuple(sorted(found))
 
 
-def _show(rows: list[dict[str, Any]]) -> None:
+def _show(rows: Sequence[DescribedModel]) -> None:
     from rich.text import Text
 
     from fedner.cli.output import console, table
@@ -106,11 +137,11 @@ def _show(rows: list[dict[str, Any]]) -> None:
             ("model", "trained", "shared", "private", "split"),
             [
                 (
-                    f"{row['name']}\n  {row['composition']}",
-                    row["parameters"],
-                    row["shared_parameters"],
-                    row["private_parameters"],
-                    row["split"],
+                    f"{row.name}\n  {row.composition}",
+                    row.parameters,
+                    row.shared_parameters,
+                    row.private_parameters,
+                    row.split,
                 )
                 for row in rows
             ],
@@ -123,5 +154,5 @@ def _show(rows: list[dict[str, Any]]) -> None:
         style="dim",
     )
     for row in rows:
-        described = f": {row['paper']}. {row['reading']}"
-        console.print(Text.assemble((row["name"], "bold"), described))
+        described = f": {row.paper}. {row.reading}"
+        console.print(Text.assemble((row.name, "bold"), described))
