@@ -13,6 +13,8 @@ from fedner.corpus.document import Corpus
 from fedner.errors import FednerError
 from fedner.federated.algorithms import Algorithm
 from fedner.federated.record import RoundRecord
+from fedner.federated.summation import PLAIN, Summation
+from fedner.privacy.mechanisms import Mechanism
 from fedner.runs.checks import with_own_partition
 from fedner.runs.folder import CENTRALIZED, DISCLOSURE, RunFolder
 from fedner.runs.simulation import Progress, train_run
@@ -65,6 +67,8 @@ def simulate(
     folder: Path | str | None = None,
     *,
     algorithm: Algorithm | None = None,
+    mechanism: Mechanism | None = None,
+    summation: Summation = PLAIN,
     engine: EngineSettings | None = None,
     split: Table | None = None,
     words: Path | str | None = None,
@@ -93,6 +97,8 @@ def simulate(
         corpora: The annotated texts, one corpus for each platform of the study.
         folder: The run folder, for report, record and resuming; None keeps nothing on disk.
         algorithm: An algorithm of one's own in place of the one that the study names.
+        mechanism: A mechanism of one's own in place of the one that the study names.
+        summation: How updates become one sum.
         engine: Workers, device and more; by default this process and the CPU.
         split: What each platform is tested on, as the table [platforms.split] of a file has it; by
             default a fifth of its sentences.
@@ -110,7 +116,14 @@ def simulate(
     progress = Progress() if on_round is None else Progress(round=on_round)
     with _run_folder(folder) as place:
         train_run(
-            settings, place, resume=resume, algorithm=algorithm, progress=progress, corpora=corpora
+            settings,
+            place,
+            resume=resume,
+            algorithm=algorithm,
+            mechanism=mechanism,
+            summation=summation,
+            progress=progress,
+            corpora=corpora,
         )
         return _found(RunFolder(place), None if folder is None else place, context)
 
