@@ -321,8 +321,11 @@ documents, patients = Grouping.of(c, "document"), Grouping.of(c, "patient")
 s = split(documents, seed=1)
 a, b = (take(c, part) for part in divide(c, into=2, how="label-skew", seed=1))
 print(s, k_folds(patients, 3, 2), subsample(documents, 0.3, 4), leakage(*s.select(c)))
-print(a, divide(c, into=3, how="size-skew", seed=3, by="document"), slices(documents, 0.3, 1))
-print(overlap({"a": a, "b": b}), mask_shared({"a": a, "b": b}, 0.5, 1, "unknown word"))
+print([(x.document, x.index, x.tokens, tuple(map(tuple, x.entities)), x.patient) for x in a])
+print(divide(c, into=3, how="size-skew", seed=3, by="document"), slices(documents, 0.3, 1))
+print(overlap({"a": a, "b": b}))
+masked = mask_shared({"a": a, "b": b}, 0.5, 1, "unknown word")
+print(masked, [(x.index, x.tokens) for part in masked.platforms.values() for x in part])
 """
 
 

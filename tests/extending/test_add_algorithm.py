@@ -55,7 +55,7 @@ def run_of(folder: Path, *assignments: str, algorithm: Algorithm = SIGN) -> RunF
 def test_it_runs_for_as_many_rounds_as_its_own_steps_take(tmp_path: Path) -> None:
     rounds = run_of(tmp_path / "run", EPOCHS).rounds()
     assert len(rounds) == 6, "2 epochs of ceil(28 / 12) single steps"
-    assert rounds[-1]["losses"].keys() == set(NAMES)
+    assert rounds[-1].losses.keys() == set(NAMES)
 
 
 def test_a_target_epsilon_takes_the_noise_of_its_own_steps(tmp_path: Path) -> None:

@@ -198,8 +198,8 @@ def test_a_whole_run_comes_to_the_plain_sum(engine: str, plain: RunFolder, tmp_p
     found, expected = done.shared(2), plain.shared(2)
     assert found.keys() == expected.keys()
     assert all(torch.allclose(found[name], expected[name], atol=1e-6) for name in expected)
-    assert plain.rounds()[0]["norms"]
-    assert not done.rounds()[0]["norms"], "nobody could see a norm"
+    assert plain.rounds()[0].norms
+    assert not done.rounds()[0].norms, "nobody could see a norm"
     for name in PLATFORMS:
         sent = done.site(name).read("disclosure.json")
         assert (sent["updates"], sent["training_losses"]) == (2, 0)
