@@ -5,11 +5,11 @@ gradient, the server alone takes sign steps (signSGD, Bernstein et al. 2018). No
 row in a table: all that fedner knows of it is what the record states.
 """
 
-import json
 from pathlib import Path
 
 import pytest
 import torch
+from tiny_federation import BATCH, NAMES, SIZE, settings
 
 from fedner.errors import FednerError
 from fedner.federated.aggregate import Combined
@@ -18,23 +18,12 @@ from fedner.federated.algorithms.algorithm import copied
 from fedner.federated.messages import Order
 from fedner.federated.platform import Contribution, Platform
 from fedner.privacy.accountant import noise_for
-from fedner.runs.checks import checked
+from fedner.runs.folder import RunFolder
 from fedner.runs.simulation import train_run
-from fedner.settings import Settings, override
 from fedner.tensors import SharedState, map_shared
 
-SIZE, BATCH = 28, 12
-TABLES = {
-    "title": "sign",
-    "model": {"hidden": 6, "filters": 8, "character_filters": 6, "character_dimension": 6},
-    "embeddings": {"dimension": 8, "buckets": 64},
-    "training": {"epochs": 2, "batch_size": BATCH, "evaluate_every": 0},
-    "platforms": [
-        {"name": name, "data": f"synthetic:{name}", "num_sentences": 40, "split": {"test": 0.3},
-         "public_size": SIZE}
-        for name in ("case-reports", "forum-posts")
-    ],
-}  # fmt: skip
+EPOCHS = f"training={{epochs=2,batch_size={BATCH},evaluate_every=0}}"
+DP = "privacy={mechanism='unit-local',simulation=true,epsilon=6.0,delta=0.001}"
 
 
 def begin(shared: SharedState) -> Server:
@@ -58,26 +47,20 @@ SIGN = Algorithm(
 )
 
 
-def settings(*assignments: str) -> Settings:
-    return checked(override(TABLES, assignments), Path.cwd())
-
-
-def run_of(folder: Path, *assignments: str, algorithm: Algorithm = SIGN) -> dict[str, object]:
+def run_of(folder: Path, *assignments: str, algorithm: Algorithm = SIGN) -> RunFolder:
     train_run(settings(*assignments), folder, algorithm=algorithm)
-    return json.loads((folder / "facts.json").read_text())
+    return RunFolder(folder)
 
 
 def test_it_runs_for_as_many_rounds_as_its_own_steps_take(tmp_path: Path) -> None:
-    assert run_of(tmp_path / "run")["rounds"] == 6, "2 epochs of ceil(28 / 12) single steps"
-    lines = (tmp_path / "run" / "rounds.jsonl").read_text().splitlines()
-    assert len(lines) == 6
-    assert json.loads(lines[-1])["losses"].keys() == {"case-reports", "forum-posts"}
+    rounds = run_of(tmp_path / "run", EPOCHS).rounds()
+    assert len(rounds) == 6, "2 epochs of ceil(28 / 12) single steps"
+    assert rounds[-1]["losses"].keys() == set(NAMES)
 
 
 def test_a_target_epsilon_takes_the_noise_of_its_own_steps(tmp_path: Path) -> None:
     pytest.importorskip("dp_accounting", reason="privacy accounting needs fedner[privacy]")
-    run_of(tmp_path / "run", DP)
-    spent = json.loads((tmp_path / "run" / "privacy.json").read_text())["platforms"]
+    spent = run_of(tmp_path / "run", EPOCHS, DP).read("privacy.json")["platforms"]
     expected = noise_for(
         6.0, sampling_probability=BATCH / SIZE, steps=6, delta=0.001, accountant="pld"
     )
@@ -87,18 +70,13 @@ def test_a_target_epsilon_takes_the_noise_of_its_own_steps(tmp_path: Path) -> No
         assert 5.5 < each["pld"] <= 6.0
 
 
-DP = "privacy={mechanism='unit-local',simulation=true,epsilon=6.0,delta=0.001}"
-
-
 def test_its_local_only_baseline_is_fair(tmp_path: Path) -> None:
-    run_of(
-        tmp_path / "run", 'training.baselines=["local-only"]', "training.baseline_epochs=1",
-        "training.patience=1",
+    folder = run_of(
+        tmp_path / "run", EPOCHS, 'training.baselines=["local-only"]',
+        "training.baseline_epochs=1", "training.patience=1",
     )  # fmt: skip
-    for name in ("case-reports", "forum-posts"):
-        record = json.loads(
-            (tmp_path / f"run/platforms/{name}/baselines/local-only.json").read_text()
-        )
+    for name in NAMES:
+        record = folder.site(name).read("baselines/local-only.json")
         assert [each["batch_size"] for each in record["tried"]] == [BATCH]
         assert record["steps_in_federation"] == 6
         assert record["steps"] >= 6

@@ -14,6 +14,8 @@ from pathlib import Path
 
 import pytest
 import torch
+from tiny_federation import BYTES, SIZE, WORKERS, settings
+from tiny_federation import NAMES as PLATFORMS
 from torch import Tensor
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "federated"))
@@ -33,6 +35,8 @@ from fedner.federated.participation import Participation
 from fedner.federated.platform import Contribution, Platform
 from fedner.federated.run import RunRecord, RunSettings, run
 from fedner.federated.summation import PLAIN, Relayed, Summation, relayed_entries, values_of
+from fedner.runs.folder import RunFolder
+from fedner.runs.simulation import train_run
 
 SIZES = {"alpha": 12, "beta": 10, "delta": 7, "gamma": 5}
 NAMES = sorted(SIZES)
@@ -51,6 +55,7 @@ def mask(seed: int, like: Mapping[str, Tensor]) -> dict[str, Tensor]:
 class MaskingPlatform:
     """A platform's side: it keeps the seeds of the round."""
 
+    sizes: Mapping[str, int]
     name: str
     seeds: dict[str, int] = field(default_factory=dict)
 
@@ -69,7 +74,7 @@ class MaskingPlatform:
         # Of those who dropped out since, nobody else has the other half.
         self.seeds = {name: s for name, s in (self.seeds | got).items() if name in order.batches}
         hidden = {
-            name: (tensor.double() * SIZES[self.name] * SCALE).round().long()
+            name: (tensor.double() * self.sizes[self.name] * SCALE).round().long()
             for name, tensor in values_of(update).items()
         }
         for other, seed in self.seeds.items():
@@ -100,7 +105,12 @@ class MaskingServer:
         return {name: tensor.double() / SCALE for name, tensor in total.items()}
 
 
-MASKED = Summation("pairwise masks", MaskingPlatform, MaskingServer, before=1, after=1)
+def masked_sum(sizes: Mapping[str, int]) -> Summation:
+    at_platform = partial(MaskingPlatform, sizes)
+    return Summation("pairwise masks", at_platform, MaskingServer, before=1, after=1)
+
+
+MASKED = masked_sum(SIZES)
 
 
 def failing(work: object, platform: Platform, order: Order) -> Contribution:
@@ -155,7 +165,7 @@ def test_a_platform_that_drops_out_after_the_masks_were_agreed(kind: str) -> Non
 
 def test_what_leaves_is_masked() -> None:
     order = Order("test", 1, initial(), batches=dict.fromkeys(NAMES, 2), phase=1, verb="sum")
-    own = MaskingPlatform("alpha")
+    own = MaskingPlatform(SIZES, "alpha")
     own.phase(order)
     update = Update("alpha", 1, initial(1.0, 2.0))
     sent = own.protect(order, update).tensors["tensors/shared.a"]
@@ -167,3 +177,46 @@ def test_updates_that_nobody_sees_have_no_median() -> None:
     plan = RunSettings("test", 1, 8, SIZES, summation=MASKED, rule=RULES["median"])
     with pytest.raises(FednerError, match="'pairwise masks' with another rule than the mean"):
         run(fedner(), engine, initial(), plan, 7)
+
+
+FEDAVG = 'algorithm={name="fedavg",local={steps=2,optimizer={name="sgd",learning_rate=0.1}}}'
+HIDDEN = masked_sum(dict.fromkeys(PLATFORMS, SIZE))
+
+
+@pytest.fixture(scope="module")
+def plain(tmp_path_factory: pytest.TempPathFactory) -> RunFolder:
+    """A whole run of the public simulation, summed in the clear."""
+    folder = tmp_path_factory.mktemp("plain") / "run"
+    train_run(settings(FEDAVG), folder)
+    return RunFolder(folder)
+
+
+@pytest.mark.parametrize("engine", ["engine.workers=0", BYTES, WORKERS])
+def test_a_whole_run_comes_to_the_plain_sum(engine: str, plain: RunFolder, tmp_path: Path) -> None:
+    train_run(settings(FEDAVG, engine), tmp_path / "run", summation=HIDDEN)
+    done = RunFolder(tmp_path / "run")
+    found, expected = done.shared(2), plain.shared(2)
+    assert found.keys() == expected.keys()
+    assert all(torch.allclose(found[name], expected[name], atol=1e-6) for name in expected)
+    assert plain.rounds()[0]["norms"]
+    assert not done.rounds()[0]["norms"], "nobody could see a norm"
+    for name in PLATFORMS:
+        sent = done.site(name).read("disclosure.json")
+        assert (sent["updates"], sent["training_losses"]) == (2, 0)
+
+
+def test_a_run_is_not_resumed_with_another(plain: RunFolder) -> None:
+    with pytest.raises(FednerError, match="another summation 'plain', now 'pairwise masks'"):
+        train_run(settings(FEDAVG), plain.path, resume=True, summation=HIDDEN)
+
+
+def test_what_hidden_updates_cost_stands_in_the_ledgers(tmp_path: Path) -> None:
+    pytest.importorskip("dp_accounting", reason="privacy accounting needs fedner[privacy]")
+    dp = "mechanism='platform',simulation=true,noise_multiplier=2.0,delta=0.01"
+    with pytest.raises(FednerError, match="no ledgers"):
+        train_run(settings(FEDAVG, f"privacy={{{dp}}}"), tmp_path / "run", summation=HIDDEN)
+    assert not list(tmp_path.iterdir())
+    charged = settings(FEDAVG, f"privacy={{{dp},budget=50.0}}")
+    train_run(charged, tmp_path / "run", summation=HIDDEN)
+    spent = RunFolder(tmp_path / "run").read("privacy.json")["platforms"]
+    assert [each["steps"] for each in spent.values()] == [2, 2]

@@ -1,4 +1,4 @@
-"""The model as everybody builds it from the study: no platform's data have a part in it."""
+"""Model and mechanism as everybody builds them from the study: no platform's data have a part."""
 
 from dataclasses import dataclass, replace
 
@@ -11,6 +11,8 @@ from fedner.models.partition import shares_tags as preset_shares_tags
 from fedner.models.tagger import Tagger
 from fedner.models.zoo import Recipe, build_tagger, recipe_named
 from fedner.optimizers import OptimizerSettings
+from fedner.privacy.mechanisms import Mechanism
+from fedner.runs.privacy_checks import mechanism_for
 from fedner.runs.public_files import PublicFiles
 from fedner.settings import SettingProblem, SettingsError, Study
 from fedner.settings.sections import ModelSettings
@@ -31,6 +33,7 @@ class Blueprint:
         files: The embeddings, opened or declared.
         partition: What is shared and what is private.
         device: Where taggers compute.
+        mechanism: What protects the platforms' units; None without differential privacy.
     """
 
     study: Study
@@ -38,6 +41,7 @@ class Blueprint:
     files: PublicFiles
     partition: Partition
     device: str = "cpu"
+    mechanism: Mechanism | None = None
 
     def word_embedding(self) -> WordEmbedding:
         """Return the word embedding, frozen or trained as the study says."""
@@ -65,13 +69,23 @@ class Blueprint:
         )
 
 
-def blueprint(study: Study, files: PublicFiles, device: str = "cpu") -> Blueprint:
+def blueprint(
+    study: Study, files: PublicFiles, device: str = "cpu", mechanism: Mechanism | None = None
+) -> Blueprint:
     """Return what the study's taggers are built from.
+
+    Args:
+        study: The study.
+        files: The embeddings.
+        device: Where taggers compute.
+        mechanism: A mechanism of one's own in place of the one that the study names.
 
     Raises:
         SettingsError: The study shares modules that its model does not train.
+        FednerError: A mechanism of one's own for a study without differential privacy.
     """
-    draft = Blueprint(study, sized_recipe(study.model), files, Partition((), ()), device)
+    chosen = mechanism_for(study.privacy, mechanism)
+    draft = Blueprint(study, sized_recipe(study.model), files, Partition((), ()), device, chosen)
     names = trainable(draft.tagger(common_space(study)))
     try:
         return replace(draft, partition=partition(names, study.partition.shared))

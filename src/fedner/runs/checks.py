@@ -16,9 +16,10 @@ from fedner.federated.algorithms import (
 )
 from fedner.models.partition import PRESETS, shares_tags
 from fedner.models.zoo import RECIPES, Recipe, recipe_named
+from fedner.privacy.mechanisms import Mechanism
 from fedner.runs.embedding_checks import path_problems
 from fedner.runs.platform_checks import data_problems
-from fedner.runs.privacy_checks import privacy_problems
+from fedner.runs.privacy_checks import mechanism_for, privacy_problems
 from fedner.settings import (
     HASHED,
     NO_CONTEXT,
@@ -125,17 +126,29 @@ def algorithm_of(settings: Settings | Study, rounds: int | None = None) -> Algor
     return made if rounds is None else lasting(made, rounds)
 
 
-def require_fitting(settings: Settings, algorithm: Algorithm) -> None:
-    """Raise unless an algorithm of one's own fits settings that were checked with another.
+def require_fitting(
+    settings: Settings, algorithm: Algorithm | None, mechanism: Mechanism | None
+) -> None:
+    """Raise unless what comes from Python fits settings that were checked with others.
+
+    Args:
+        settings: The settings.
+        algorithm: An algorithm of one's own; None for that of the settings.
+        mechanism: A mechanism of one's own; None for that of the settings.
 
     Raises:
         SettingsError: All problems at once.
+        FednerError: A mechanism of one's own for settings without differential privacy.
     """
-    problems = [*_batch_problems(settings, algorithm)]
-    if settings.privacy.enabled:
-        problems += privacy_problems(settings, algorithm)
+    if algorithm is None and mechanism is None:
+        return
+    chosen = algorithm_of(settings) if algorithm is None else algorithm
+    problems = [*_batch_problems(settings, chosen)]
+    if mechanism_for(settings.privacy, mechanism) is not None:
+        problems += privacy_problems(settings, chosen, mechanism)
     if problems:
-        raise SettingsError(f"algorithm {algorithm.name!r}", problems)
+        who = "" if mechanism is None else f", mechanism {mechanism.name!r}"
+        raise SettingsError(f"algorithm {chosen.name!r}{who}", problems)
 
 
 def _algorithm(settings: Settings | Study) -> tuple[Algorithm | None, list[SettingProblem]]:

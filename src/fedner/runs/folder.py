@@ -18,6 +18,7 @@ from fedner.settings import Settings, Study, dotted, nearest, parse, parse_as
 
 SETTINGS = "settings.json"
 STUDY = "study.json"
+PARTS = "parts.json"
 FACTS = "facts.json"
 SCORES = "scores.json"
 DISCLOSURE = "disclosure.json"
@@ -31,7 +32,7 @@ LOCAL_ONLY, FEDERATED, CENTRALIZED = "local-only", "federated", "centralized"
 METHODS = (LOCAL_ONLY, FEDERATED, CENTRALIZED)
 # Written before a run has anything that could be resumed.
 LEDGER_NAME = "ledger_name.json"
-BEGINNING = (SETTINGS, STUDY, LEDGER_NAME)
+BEGINNING = (SETTINGS, STUDY, PARTS, LEDGER_NAME)
 UNHARMED = "Take an unharmed copy of the run, or train it again."
 
 

@@ -11,11 +11,12 @@ from pathlib import Path
 from fedner.errors import FednerError
 from fedner.federated.algorithms import Algorithm
 from fedner.privacy.accountant import epsilon
-from fedner.privacy.budget import Budget, delta_problem
+from fedner.privacy.budget import delta_problem
 from fedner.privacy.events import GaussianRelease
 from fedner.privacy.ledger_chain import Chain
 from fedner.privacy.ledger_files import LINES
 from fedner.privacy.ledger_owner import ledger_chain, require_owned
+from fedner.privacy.mechanisms import Mechanism
 from fedner.runs.privacy import planned_releases, platform_privacy
 from fedner.runs.privacy_checks import mechanism_of
 from fedner.runs.privacy_record import merged
@@ -26,8 +27,12 @@ from fedner.settings import SettingProblem, Settings, SettingsError
 _WHERE = "the platforms' ledgers"
 
 
-def require_ledgers(settings: Settings) -> None:
+def require_ledgers(settings: Settings, own: Mechanism | None = None) -> None:
     """Raise unless every ledger of a deployed run was opened by its owner for what the run asks.
+
+    Args:
+        settings: The federation file.
+        own: A mechanism of one's own in place of the one that the file names.
 
     Raises:
         SettingsError: A ledger that nobody opened, another unit or delta than the file's, or a
@@ -47,8 +52,8 @@ def require_ledgers(settings: Settings) -> None:
             expected = "a ledger that the platform's owner opened"
             problems.append(SettingProblem(key, error.message, expected, error.hint))
             continue
-        if chain.budget is not None:
-            problems += _differences(settings, chain, chain.budget, key, folder)
+        mechanism = mechanism_of(settings.privacy, own)
+        problems += _differences(settings, mechanism, chain, key, folder)
     if problems:
         raise SettingsError(_WHERE, problems)
 
@@ -74,10 +79,11 @@ def _require_no_deployed(settings: Settings) -> None:
 
 
 def _differences(
-    settings: Settings, chain: Chain, granted: Budget, key: str, folder: Path
+    settings: Settings, mechanism: Mechanism, chain: Chain, key: str, folder: Path
 ) -> Iterable[SettingProblem]:
-    asked = settings.privacy
-    mechanism = mechanism_of(settings)
+    asked, granted = settings.privacy, chain.budget
+    if granted is None:
+        return
     unit, adjacency = mechanism.unit(asked.unit), mechanism.adjacency
     if chain.opening.is_simulation:
         yield SettingProblem(key, "a ledger of simulations", "one of a deployed platform")

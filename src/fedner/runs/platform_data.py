@@ -24,7 +24,7 @@ from fedner.corpus.splits import split as split_sentences
 from fedner.corpus.synthetic import generate
 from fedner.errors import FednerError
 from fedner.privacy.ledger_owner import unit_key
-from fedner.privacy.mechanisms import MECHANISMS
+from fedner.privacy.mechanisms import Mechanism
 from fedner.runs.annotated_types import (
     IN_FILE,
     AnnotatedTypes,
@@ -33,6 +33,7 @@ from fedner.runs.annotated_types import (
     without_mentions,
 )
 from fedner.runs.file_words import in_file_words
+from fedner.runs.privacy_checks import mechanism_of
 from fedner.runs.site_ledger import ledger_of
 from fedner.settings import (
     PlatformEntry,
@@ -122,6 +123,7 @@ def load_platforms(
     settings: Settings,
     wording: Wording = IN_FILE,
     corpora: Mapping[str, Corpus] = MappingProxyType({}),
+    mechanism: Mechanism | None = None,
 ) -> dict[str, PlatformData]:
     """Read the data of every platform.
 
@@ -132,6 +134,7 @@ def load_platforms(
         settings: Checked settings.
         wording: How the user spells them: in a file, or as options of a command.
         corpora: The texts of platforms that are in memory already.
+        mechanism: A mechanism of one's own in place of the one that the file names.
 
     Raises:
         SettingsError: Data that do not fit their settings; the problems of all platforms at once.
@@ -142,7 +145,7 @@ def load_platforms(
     problems = []
     for number, platform in enumerate(settings.platforms):
         try:
-            data = load_platform_of(settings, platform.name, corpora.get(platform.name))
+            data = _load_for(settings, platform, corpora.get(platform.name), mechanism)
         except FednerError as error:
             key = f"platforms[{number}] ({platform.name})"
             hint = error.hint if wording.is_options else in_file_words(error.hint)
@@ -176,27 +179,36 @@ def _placed(problem: SettingProblem, number: int, name: str, wording: Wording) -
     return replace(problem, key=f"platforms[{number}].{problem.key} ({name})")
 
 
-def load_platform_of(settings: Settings, name: str, corpus: Corpus | None = None) -> PlatformData:
+def load_platform_of(settings: Settings, name: str) -> PlatformData:
     """Read and split the data of one platform of a federation file.
 
     Raises:
         FednerError: The data cannot be read, do not fit, or the key of the ledger is gone.
     """
-    return _load_for(settings, settings.platform(name), corpus)
+    return _load_for(settings, settings.platform(name))
 
 
 def load_site_data(
-    study: Study, own: PlatformSettings, corpus: Corpus | None = None
+    study: Study,
+    own: PlatformSettings,
+    corpus: Corpus | None = None,
+    mechanism: Mechanism | None = None,
 ) -> PlatformData:
     """Read and split a platform's data as its own settings and the study say.
+
+    Args:
+        study: The study.
+        own: The platform's own settings.
+        corpus: Its texts where they are in memory.
+        mechanism: A mechanism of one's own in place of the one that the study names.
 
     Raises:
         FednerError: The data cannot be read, do not fit, or the key of the ledger is gone.
     """
     entry = platform_entry(study.platform(own.name), own)
-    data = _load_for(study, entry, corpus)
+    data = _load_for(study, entry, corpus, mechanism)
     misfits = list(label_problems(entry, data.types, IN_FILE))
-    unnamed = unit_problem(data, study.privacy)
+    unnamed = unit_problem(data, study.privacy, mechanism)
     problems = [*([] if study.is_deployed else misfits), *([] if unnamed is None else [unnamed])]
     if problems:
         raise SettingsError(f"the data of {own.name}", problems)
@@ -204,44 +216,62 @@ def load_site_data(
 
 
 def _load_for(
-    settings: Settings | Study, platform: PlatformEntry, corpus: Corpus | None
+    settings: Settings | Study,
+    platform: PlatformEntry,
+    corpus: Corpus | None = None,
+    mechanism: Mechanism | None = None,
 ) -> PlatformData:
     if not settings.is_deployed:
         return load_platform(platform, settings.seed, corpus=corpus)
     key = unit_key(ledger_of(platform))
     data = load_platform(platform, settings.seed, key, corpus=corpus)
-    protected = MECHANISMS[settings.privacy.mechanism].unit(settings.privacy.unit)
+    protected = mechanism_of(settings.privacy, mechanism).unit(settings.privacy.unit)
     is_torn = platform.split.by == "document" and protected == "sentence"
     return _with_named_documents(data) if is_torn else data
 
 
-def _counts_units(privacy: PrivacySettings) -> bool:
+def _counts_units(privacy: PrivacySettings, mechanism: Mechanism | None) -> bool:
     """Whether units of documents or patients are protected, and not whole platforms."""
-    return privacy.enabled and MECHANISMS[privacy.mechanism].samples_units
+    return privacy.enabled and mechanism_of(privacy, mechanism).samples_units
 
 
-def counted_unit(privacy: PrivacySettings) -> Unit:
+def counted_unit(privacy: PrivacySettings, mechanism: Mechanism | None = None) -> Unit:
     """Return what a public size counts: protected units where there are any, else sentences."""
-    return privacy.unit if _counts_units(privacy) else "sentence"
+    return privacy.unit if _counts_units(privacy, mechanism) else "sentence"
 
 
-def true_size(data: PlatformData, privacy: PrivacySettings) -> int:
-    """Return how many training sentences, or protected units, a platform has."""
-    unit = counted_unit(privacy)
+def true_size(
+    data: PlatformData, privacy: PrivacySettings, mechanism: Mechanism | None = None
+) -> int:
+    """Return how many training sentences, or protected units, a platform has.
+
+    Args:
+        data: Its data.
+        privacy: The [privacy] table.
+        mechanism: A mechanism of one's own in place of the one that the table names.
+    """
+    unit = counted_unit(privacy, mechanism)
     if unit == "sentence":
         return len(data.train)
     return len(groups_of(data.train_sentences, unit))
 
 
-def require_units(settings: Settings, data: Mapping[str, PlatformData]) -> None:
+def require_units(
+    settings: Settings, data: Mapping[str, PlatformData], mechanism: Mechanism | None = None
+) -> None:
     """Raise unless every sentence says to which protected unit it belongs.
+
+    Args:
+        settings: The federation file.
+        data: What was read of each platform.
+        mechanism: A mechanism of one's own in place of the one that the file names.
 
     Raises:
         SettingsError: Sentences that do not; the problems of all platforms at once.
     """
     problems = []
     for number, platform in enumerate(settings.platforms):
-        problem = unit_problem(data[platform.name], settings.privacy)
+        problem = unit_problem(data[platform.name], settings.privacy, mechanism)
         if problem is not None:
             key = f"privacy.unit for platforms[{number}] ({platform.name})"
             problems.append(replace(problem, key=key))
@@ -249,10 +279,12 @@ def require_units(settings: Settings, data: Mapping[str, PlatformData]) -> None:
         raise SettingsError("the platforms' data", problems)
 
 
-def unit_problem(data: PlatformData, privacy: PrivacySettings) -> SettingProblem | None:
+def unit_problem(
+    data: PlatformData, privacy: PrivacySettings, mechanism: Mechanism | None = None
+) -> SettingProblem | None:
     """Return how many sentences do not say to which protected unit they belong."""
     unit = privacy.unit
-    if not _counts_units(privacy) or unit == "sentence":
+    if not _counts_units(privacy, mechanism) or unit == "sentence":
         return None
     sentences = list(data.train_sentences)
     if privacy.scores is not None:

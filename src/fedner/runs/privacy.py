@@ -4,10 +4,12 @@ Everything here follows from the study and the algorithm, so that coordinator an
 the same numbers without asking each other.
 """
 
+import math
 import secrets
 from dataclasses import replace
 from functools import lru_cache
 
+from fedner.errors import FednerError
 from fedner.federated.algorithms import Algorithm
 from fedner.federated.dp_steps import padding_rows
 from fedner.federated.server_noise import ServerNoise
@@ -16,10 +18,10 @@ from fedner.federated.sizes import batch_sizes
 from fedner.privacy.accountant import AccountantName, Steps, noise_for
 from fedner.privacy.entropy import SeededSimulation, Source, SystemEntropy
 from fedner.privacy.events import GaussianRelease
-from fedner.privacy.mechanisms import PlatformPrivacy, ScoreNoise
+from fedner.privacy.mechanisms import Mechanism, PlatformPrivacy, ScoreNoise
 from fedner.runs.blueprint import Blueprint, common_space
 from fedner.runs.folder import LEDGER_NAME, RunFolder
-from fedner.runs.privacy_checks import delta_problems, mechanism_of
+from fedner.runs.privacy_checks import delta_problems
 from fedner.runs.schedule import num_rounds
 from fedner.settings import SettingsError, Study
 
@@ -28,7 +30,7 @@ def platform_privacy(plan: Blueprint, algorithm: Algorithm, name: str) -> Platfo
     """Return how a platform's releases are protected, with the noise that its target takes.
 
     Args:
-        plan: The model, whose study says what is asked for.
+        plan: The model and the mechanism, whose study says what is asked for.
         algorithm: The federation's.
         name: The platform.
 
@@ -39,16 +41,16 @@ def platform_privacy(plan: Blueprint, algorithm: Algorithm, name: str) -> Platfo
         SettingsError: A delta that promises nothing for the size of a platform.
         FednerError: No noise reaches the target, or the accountant is not installed.
     """
-    study = plan.study
-    if not study.privacy.enabled:
+    study, mechanism = plan.study, plan.mechanism
+    if mechanism is None:
         return None
-    if worthless := delta_problems(study, study.public_sizes):
+    if worthless := delta_problems(study, study.public_sizes, mechanism.facts):
         raise SettingsError("the study", worthless)
-    draft = _unnoised(plan, name)
+    draft = _unnoised(plan, mechanism, name)
     if not draft.mechanism.noises_sum:
         return replace(draft, noise_multiplier=_noise(study, algorithm, name, draft))
     # One noise is added to the sum of all: the platform that needs most decides.
-    drafts = {each: _unnoised(plan, each) for each in study.names}
+    drafts = {each: _unnoised(plan, mechanism, each) for each in study.names}
     most = max(_noise(study, algorithm, each, own) for each, own in drafts.items())
     return replace(draft, noise_multiplier=most)
 
@@ -59,9 +61,9 @@ def server_noise(plan: Blueprint, algorithm: Algorithm) -> ServerNoise | None:
     return None if first is None else noise_of(first)
 
 
-def _unnoised(plan: Blueprint, name: str) -> PlatformPrivacy:
+def _unnoised(plan: Blueprint, mechanism: Mechanism, name: str) -> PlatformPrivacy:
     study = plan.study
-    held, mechanism = study.privacy, mechanism_of(study)
+    held = study.privacy
     slices = 1
     if study.training.slice is not None and mechanism.samples_units:
         slices = int(min(1 / study.training.slice * (1 + 1e-12), 1e12))
@@ -96,8 +98,14 @@ def _noise(study: Study, algorithm: Algorithm, name: str, draft: PlatformPrivacy
     held = study.privacy
     if held.epsilon is None:
         return held.noise_multiplier or 0.0
-    event = draft.event(largest_batch(study, algorithm, name), 1)
-    multiplier = _calibrated(
+    batch = largest_batch(study, algorithm, name)
+    event = replace(draft, noise_multiplier=1.0).event(batch, 1)
+    if not event.effective_multiplier:
+        raise FednerError(
+            f"mechanism {draft.mechanism.name!r} reaches no epsilon: its event has no noise",
+            "Give privacy.noise_multiplier in place of privacy.epsilon.",
+        )
+    effective = _calibrated(
         held.epsilon,
         event.sampling_probability,
         steps_in_slice(study, algorithm, draft),
@@ -105,7 +113,15 @@ def _noise(study: Study, algorithm: Algorithm, name: str, draft: PlatformPrivacy
         held.accountant,
         tuple(_score_steps(study, algorithm, draft).items()),
     )
-    return multiplier * (2.0 if event.adjacency == "replace_one" else 1.0)
+    multiplier = effective / event.effective_multiplier
+    reached = replace(draft, noise_multiplier=multiplier).event(batch, 1).effective_multiplier
+    if not math.isclose(reached, effective, rel_tol=1e-9):
+        raise FednerError(
+            f"mechanism {draft.mechanism.name!r}: the multiplier of its event is {reached:g} with "
+            f"noise_multiplier {multiplier:g}; expected {effective:g}, in proportion",
+            "Give privacy.noise_multiplier in place of privacy.epsilon.",
+        )
+    return multiplier
 
 
 @lru_cache(maxsize=256)

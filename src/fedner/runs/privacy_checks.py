@@ -5,32 +5,39 @@ from dataclasses import replace
 
 from fedner.corpus.readers import READERS
 from fedner.corpus.readers.options import facts
+from fedner.errors import FednerError
 from fedner.federated.algorithms import Algorithm
 from fedner.models.partition import shares_tags
 from fedner.models.zoo import RECIPES
 from fedner.privacy.budget import delta_problem, delta_warning
-from fedner.privacy.mechanisms import MECHANISMS, Asked, Mechanism
+from fedner.privacy.events import Unit
+from fedner.privacy.mechanisms import MECHANISMS, Asked, Mechanism, MechanismFacts
 from fedner.privacy.mechanisms.mechanism import WHY_NOT_CLEAR
-from fedner.settings import PlatformEntry, SettingProblem, Settings, Study
+from fedner.settings import PlatformEntry, SettingProblem, Settings, SettingsError, Study
+from fedner.settings.sections import PrivacySettings
 
 _FROM_FINE_TO_COARSE = ("sentence", "document", "patient")
 
 
-def privacy_problems(settings: Settings, algorithm: Algorithm | None) -> Iterator[SettingProblem]:
+def privacy_problems(
+    settings: Settings, algorithm: Algorithm | None, own: Mechanism | None = None
+) -> Iterator[SettingProblem]:
     """Yield every problem of an enabled [privacy] table with the rest of the file.
 
     Args:
         settings: The settings.
         algorithm: The algorithm, or None where it is wrong itself.
+        own: A mechanism of one's own in place of the one that the file names.
     """
+    mechanism = mechanism_of(settings.privacy, own)
     yield from _encoder_problems(settings)
     yield from _part_problems(settings)
-    yield from _delta_problems(settings)
+    yield from _delta_problems(settings, mechanism)
     yield from _score_problems(settings)
-    yield from _unit_problems(settings)
-    yield from mechanism_of(settings).problems(asked_of(settings, algorithm))
+    yield from _unit_problems(settings, mechanism)
+    yield from mechanism.problems(asked_of(settings, algorithm))
     if not settings.privacy.simulation:
-        yield from _deployment_problems(settings)
+        yield from _deployment_problems(settings, mechanism)
     budget, target = settings.privacy.budget, settings.privacy.epsilon
     if budget is not None and target is not None and budget < target:
         yield SettingProblem("privacy.budget", f"{budget:g}", f"at least epsilon, {target:g}")
@@ -66,9 +73,9 @@ def _score_problems(settings: Settings) -> Iterator[SettingProblem]:
         )  # fmt: skip
 
 
-def _unit_problems(settings: Settings) -> Iterator[SettingProblem]:
+def _unit_problems(settings: Settings, mechanism: Mechanism) -> Iterator[SettingProblem]:
     """Yield shards of one corpus that would put a unit on several platforms."""
-    if not mechanism_of(settings).samples_units:
+    if not mechanism.samples_units:
         return
     unit = settings.privacy.unit
     for number, platform in enumerate(settings.platforms):
@@ -83,12 +90,45 @@ def _unit_problems(settings: Settings) -> Iterator[SettingProblem]:
             )  # fmt: skip
 
 
-def mechanism_of(settings: Settings | Study) -> Mechanism:
-    """Return the mechanism of settings with differential privacy."""
-    return MECHANISMS[settings.privacy.mechanism]
+def mechanism_of(privacy: PrivacySettings, own: Mechanism | None = None) -> Mechanism:
+    """Return the mechanism of settings with differential privacy.
+
+    Args:
+        privacy: The [privacy] table.
+        own: A mechanism of one's own in place of the one that the table names.
+    """
+    return MECHANISMS[privacy.mechanism] if own is None else own
 
 
-def asked_of(settings: Settings, algorithm: Algorithm | None) -> Asked:
+def mechanism_for(privacy: PrivacySettings, own: Mechanism | None = None) -> Mechanism | None:
+    """Return the mechanism of any settings; None without differential privacy.
+
+    Raises:
+        FednerError: A mechanism of one's own where the settings have no differential privacy, and
+            so neither a bound nor a delta.
+    """
+    if privacy.enabled:
+        return mechanism_of(privacy, own)
+    if own is None:
+        return None
+    raise FednerError(
+        f"mechanism {own.name!r} for a study without differential privacy",
+        "Add a [privacy] table: it says how much noise, max_grad_norm and delta.",
+    )
+
+
+def require_provable(study: Study, algorithm: Algorithm, mechanism: Mechanism | None) -> None:
+    """Raise if a mechanism would prove nothing for a study and an algorithm.
+
+    Raises:
+        SettingsError: All problems at once.
+    """
+    problems = () if mechanism is None else mechanism.problems(asked_of(study, algorithm))
+    if found := list(problems):
+        raise SettingsError("the study", found)
+
+
+def asked_of(settings: Settings | Study, algorithm: Algorithm | None) -> Asked:
     """Return what a file asks for beside its mechanism.
 
     Args:
@@ -115,28 +155,32 @@ def asked_of(settings: Settings, algorithm: Algorithm | None) -> Asked:
     )
 
 
-def most_steps(settings: Settings, algorithm: Algorithm) -> int:
+def most_steps(settings: Settings | Study, algorithm: Algorithm) -> int:
     """Return the most local steps that a round has, by the sizes that the file declares."""
     batch = settings.training.batch_size
     sizes = [float(each.public_size or batch) for each in settings.platforms]
     return max(algorithm.steps(batch, size) for size in sizes)
 
 
-def _delta_problems(settings: Settings) -> Iterator[SettingProblem]:
+def _delta_problems(settings: Settings, mechanism: Mechanism) -> Iterator[SettingProblem]:
     """Yield a delta that promises nothing for a size that the file declares."""
     declared = {each.name: each.public_size for each in settings.platforms if each.public_size}
-    yield from delta_problems(settings, declared)
+    yield from delta_problems(settings, declared, mechanism.facts)
 
 
-def delta_problems(settings: Settings | Study, sizes: Mapping[str, int]) -> list[SettingProblem]:
+def delta_problems(
+    settings: Settings | Study, sizes: Mapping[str, int], mechanism: MechanismFacts
+) -> list[SettingProblem]:
     """Return the platforms whose public size makes the delta of the run worthless.
 
     Args:
         settings: Settings with privacy.
         sizes: The public size of each platform, in units.
+        mechanism: What protects them.
     """
     delta = settings.privacy.delta
-    found = ((name, size, delta_problem(delta, size)) for name, size in _counted(settings, sizes))
+    counted = _counted(settings, sizes, mechanism)
+    found = ((name, size, delta_problem(delta, size)) for name, size in counted)
     return [
         SettingProblem(
             f"privacy.delta for {name}",
@@ -149,23 +193,26 @@ def delta_problems(settings: Settings | Study, sizes: Mapping[str, int]) -> list
     ]
 
 
-def delta_warnings(settings: Settings | Study, sizes: Mapping[str, int]) -> list[str]:
+def delta_warnings(
+    settings: Settings | Study, sizes: Mapping[str, int], mechanism: MechanismFacts
+) -> list[str]:
     """Return of which platforms the delta is allowed and still large."""
-    if not settings.privacy.enabled:
-        return []
     delta = settings.privacy.delta
-    found = ((name, delta_warning(delta, size)) for name, size in _counted(settings, sizes))
+    counted = _counted(settings, sizes, mechanism)
+    found = ((name, delta_warning(delta, size)) for name, size in counted)
     return [f"Platform {name}: {warning}." for name, warning in found if warning is not None]
 
 
-def _counted(settings: Settings | Study, sizes: Mapping[str, int]) -> Iterable[tuple[str, int]]:
+def _counted(
+    settings: Settings | Study, sizes: Mapping[str, int], mechanism: MechanismFacts
+) -> Iterable[tuple[str, int]]:
     """Return how many units a platform's delta is about: the platforms, where they are the unit."""
-    if not mechanism_of(settings).samples_units:
+    if not mechanism.samples_units:
         return [("all platforms", len(settings.platforms))]
     return sizes.items()
 
 
-def _deployment_problems(settings: Settings) -> Iterator[SettingProblem]:
+def _deployment_problems(settings: Settings, mechanism: Mechanism) -> Iterator[SettingProblem]:
     privacy, training = settings.privacy, settings.training
     if privacy.budget is not None:
         yield SettingProblem(
@@ -189,7 +236,8 @@ def _deployment_problems(settings: Settings) -> Iterator[SettingProblem]:
     yield from _tuning_problems(settings)
     shared: dict[str, str] = {}
     for number, platform in enumerate(settings.platforms):
-        yield from _deployed_platform_problems(settings, platform, f"platforms[{number}]")
+        unit = mechanism.unit(privacy.unit)
+        yield from _deployed_platform_problems(settings, platform, f"platforms[{number}]", unit)
         if platform.ledger is not None and platform.ledger in shared:
             yield SettingProblem(
                 f"platforms[{number}].ledger", f"that of {shared[platform.ledger]}",
@@ -217,10 +265,9 @@ def _tuning_problems(settings: Settings) -> Iterator[SettingProblem]:
 
 
 def _deployed_platform_problems(
-    settings: Settings, platform: PlatformEntry, key: str
+    settings: Settings, platform: PlatformEntry, key: str, unit: Unit
 ) -> Iterator[SettingProblem]:
     counted = settings.privacy.unit
-    unit = mechanism_of(settings).unit(counted)
     if platform.ledger is None:
         yield SettingProblem(
             f"{key}.ledger", "nothing", "the folder of a ledger that the platform's owner opened",

@@ -14,10 +14,12 @@ from fedner.privacy.events import GaussianRelease, from_json
 from fedner.privacy.ledger import read_spent
 from fedner.privacy.ledger_chain import BudgetLine
 from fedner.privacy.ledger_files import LINES, default_witness, read_checked
+from fedner.privacy.mechanisms import MechanismFacts
 from fedner.privacy.scores import NOISED
 from fedner.runs.folder import LEDGER_NAME, RunFolder
+from fedner.runs.parts import stored_parts
 from fedner.runs.privacy import ledger_name
-from fedner.runs.privacy_checks import delta_warnings, mechanism_of
+from fedner.runs.privacy_checks import delta_warnings
 from fedner.runs.reply_log import REPLIES, read_replies
 from fedner.runs.site import Site
 from fedner.runs.site_ledger import ledger_folder
@@ -91,7 +93,8 @@ def run_spent(folder: RunFolder) -> dict[str, Any] | None:
         )
         for name in study.names
     }
-    return _spent(study, platforms)
+    facts = stored_parts(folder).mechanism
+    return None if facts is None else _spent(study, facts, platforms)
 
 
 def site_spent(site: Site) -> dict[str, Any] | None:
@@ -100,8 +103,8 @@ def site_spent(site: Site) -> dict[str, Any] | None:
     Raises:
         FednerError: Its ledger was tampered with or is gone.
     """
-    study = site.study
-    if not study.privacy.enabled:
+    study, mechanism = site.study, site.blueprint.mechanism
+    if mechanism is None:
         return None
     replies = read_replies(site.folder.path / REPLIES)
     run = replies[-1].run if replies else study.title
@@ -109,11 +112,14 @@ def site_spent(site: Site) -> dict[str, Any] | None:
     found = (from_json(each.event[RELEASE]) for each in sent.values() if each.event)
     events = [event for event in found if isinstance(event, GaussianRelease)]
     spent = _platform_spent(study, site.own, site.folder.path, events, run)
-    return _spent(study, {site.name: spent})
+    return _spent(study, mechanism.facts, {site.name: spent})
 
 
-def _spent(study: Study, platforms: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
-    held, mechanism = study.privacy, mechanism_of(study)
+def _spent(
+    study: Study, mechanism: MechanismFacts, platforms: Mapping[str, Mapping[str, Any]]
+) -> dict[str, Any]:
+    held = study.privacy
+    large = delta_warnings(study, study.public_sizes, mechanism)
     return {
         "mechanism": mechanism.name,
         "noise_by": "server" if mechanism.noises_sum else "platform",
@@ -125,7 +131,7 @@ def _spent(study: Study, platforms: Mapping[str, Mapping[str, Any]]) -> dict[str
         "private_part": held.private_part,
         "tuned_on": held.tuned_on,
         "uncharged": list(held.uncharged),
-        "notes": [*_notes(study), *delta_warnings(study, study.public_sizes)],
+        "notes": [*_notes(study, mechanism), *large],
         "platforms": dict(platforms),
     }
 
@@ -239,13 +245,13 @@ def _finite(value: float) -> float | None:
     return value if math.isfinite(value) else None
 
 
-def _notes(settings: Study) -> list[str]:
+def _notes(settings: Study, mechanism: MechanismFacts) -> list[str]:
     held = settings.privacy
     notes = [SIMULATION_NOTE] if held.simulation else []
-    notes.append(trust_note(settings))
+    notes.append(trust_note(settings, mechanism))
     if held.private_part == "frozen":
         notes.append(FROZEN_NOTE)
-    if mechanism_of(settings).samples_units:
+    if mechanism.samples_units:
         notes.append(KEYED_NOTE if settings.is_deployed else SPLIT_NOTE)
     else:
         notes.append(WHOLE_NOTE)

@@ -21,7 +21,9 @@ from fedner.federated.answering import one_thread
 from fedner.federated.checkpoints import platform_folder
 from fedner.federated.engine import Engine
 from fedner.federated.record import RoundRecord
+from fedner.federated.summation import PLAIN, Summation
 from fedner.models.device import require_device
+from fedner.privacy.mechanisms import Mechanism
 from fedner.runs.annotated_types import IN_FILE, Wording
 from fedner.runs.centralized import train_joined
 from fedner.runs.checks import require_fitting
@@ -39,6 +41,7 @@ from fedner.runs.folder import (
 from fedner.runs.joint_results import write_joint_results
 from fedner.runs.ledgers import require_ledgers, require_room
 from fedner.runs.local_training import BaselinePoint, OnPoint, train_baseline
+from fedner.runs.parts import keep_parts, parts_of, require_charged
 from fedner.runs.platform_data import load_platforms, require_units, true_size
 from fedner.runs.privacy import ledger_name
 from fedner.runs.privacy_checks import delta_warnings
@@ -84,6 +87,8 @@ def train_run(
     *,
     resume: bool = False,
     algorithm: Algorithm | None = None,
+    mechanism: Mechanism | None = None,
+    summation: Summation = PLAIN,
     progress: Progress | None = None,
     corpora: Mapping[str, Corpus] | None = None,
 ) -> dict[str, Any]:
@@ -94,6 +99,8 @@ def train_run(
         path: The run folder.
         resume: Go on with the run that the folder holds.
         algorithm: An algorithm of one's own in place of the one that the settings name.
+        mechanism: A mechanism of one's own in place of the one that the settings name.
+        summation: How updates become one sum.
         progress: Who hears how far it is.
         corpora: The platforms' texts where they are in memory.
 
@@ -104,16 +111,18 @@ def train_run(
     # Everything that can be wrong is found before the folder exists: a start that fails leaves
     # nothing behind that would ask for --resume.
     check_folder(path, settings, resume=resume)
-    require_ledgers(settings)
-    if algorithm is not None:
-        require_fitting(settings, algorithm)
-    sites = open_sites(settings, path, tell.say, corpora=corpora, algorithm=algorithm)
+    require_fitting(settings, algorithm, mechanism)
+    require_ledgers(settings, mechanism)
+    sites = open_sites(
+        settings, path, tell.say, corpora=corpora, algorithm=algorithm, mechanism=mechanism
+    )
     chosen = algorithm_for(sites[0].study, algorithm)
+    require_charged(sites[0].study, summation)
     tell.data(sites)
     was_there = path.exists()
     folder = begin(path, settings, resume=resume)
     try:
-        _train(settings, sites, chosen, folder, tell, resume=resume)
+        _train(settings, sites, chosen, summation, folder, tell, resume=resume)
     except Exception:
         if not resume:
             discard_empty(folder, keeps_root=was_there)
@@ -129,6 +138,7 @@ def open_sites(
     wording: Wording = IN_FILE,
     corpora: Mapping[str, Corpus] | None = None,
     algorithm: Algorithm | None = None,
+    mechanism: Mechanism | None = None,
     knows_types: bool = False,
 ) -> list[Site]:
     """Open every platform of a federation file, sorted by name.
@@ -140,6 +150,7 @@ def open_sites(
         wording: How the user spells the settings: in a file, or as options of a command.
         corpora: The platforms' texts where they are in memory.
         algorithm: An algorithm of one's own in place of the one that the settings name.
+        mechanism: A mechanism of one's own in place of the one that the settings name.
         knows_types: Whether the types of all platforms are known here, declared or not, as where
             nothing is sent.
 
@@ -153,9 +164,9 @@ def open_sites(
     say("opening the embeddings")
     files = open_named_files(settings, device)
     say("reading the platforms' data")
-    data = load_platforms(settings, wording, corpora or {})
-    require_units(settings, data)
-    sizes = {name: true_size(each, settings.privacy) for name, each in data.items()}
+    data = load_platforms(settings, wording, corpora or {}, mechanism)
+    require_units(settings, data, mechanism)
+    sizes = {name: true_size(each, settings.privacy, mechanism) for name, each in data.items()}
     known = {n: each.labels for n, each in data.items() if knows_types or each.is_synthetic}
     study = study_of(settings, sizes, files.words.origin, files.context, known)
     return [
@@ -164,6 +175,7 @@ def open_sites(
             platform_settings_of(settings, name),
             platform_folder(path, name),
             algorithm=algorithm,
+            mechanism=mechanism,
             files=files,
             data=data[name],
             say=say,
@@ -191,29 +203,33 @@ def _train(
     settings: Settings,
     sites: Sequence[Site],
     algorithm: Algorithm,
+    summation: Summation,
     folder: RunFolder,
     tell: Progress,
     *,
     resume: bool,
 ) -> None:
     """Train the local-only baselines, then the federation to its last round."""
-    study = sites[0].study
+    study, plan = sites[0].study, sites[0].blueprint
     folder.write_study(study)
+    keep_parts(folder, parts_of(algorithm, plan.mechanism, summation))
     if LOCAL_ONLY in study.training.baselines:
         _train_baselines(settings, sites, algorithm, tell)
     run_name = ledger_name(folder, study)
     require_room(sites, algorithm, run_name)
-    for warning in delta_warnings(study, study.public_sizes):
-        tell.say(f"warning: {warning}")
+    if plan.mechanism is not None:
+        for warning in delta_warnings(study, study.public_sizes, plan.mechanism.facts):
+            tell.say(f"warning: {warning}")
     tell.begin(sites, num_rounds(study, algorithm))
-    plan = sites[0].blueprint
-    with closing(engine_for(settings, sites, algorithm)) as engine:
+    with closing(engine_for(settings, sites, algorithm, summation)) as engine:
         # A run that was stopped before its first round has nothing to go on from yet.
         coordinate(
             study,
             engine,
             folder.path,
             algorithm=algorithm,
+            mechanism=plan.mechanism,
+            summation=summation,
             resume=resume and bool(folder.rounds()),
             on_round=tell.round,
             files=plan.files,
@@ -223,14 +239,19 @@ def _train(
         )
 
 
-def engine_for(settings: Settings, sites: Sequence[Site], algorithm: Algorithm) -> Engine:
+def engine_for(
+    settings: Settings,
+    sites: Sequence[Site],
+    algorithm: Algorithm,
+    summation: Summation = PLAIN,
+) -> Engine:
     """Return what runs the sites: this process, or workers on the CPU.
 
     On a GPU the rounds stay in this process, and workers train the baselines alone.
     """
     chosen, plan = settings.engine, sites[0].blueprint
     held = {site.name: site for site in sites}
-    answers = partial(_answer, held, algorithm)
+    answers = partial(_answer, held, algorithm, summation)
     max_live = 1 if chosen.spill else None
     if not chosen.workers or plan.device != "cpu":
         return InProcess(answers, list(held), max_live=max_live, as_bytes=chosen.as_bytes)
@@ -244,8 +265,10 @@ def engine_for(settings: Settings, sites: Sequence[Site], algorithm: Algorithm) 
     )
 
 
-def _answer(sites: Mapping[str, Site], algorithm: Algorithm, name: str) -> SiteAnswer:
-    return SiteAnswer(sites[name], algorithm)
+def _answer(
+    sites: Mapping[str, Site], algorithm: Algorithm, summation: Summation, name: str
+) -> SiteAnswer:
+    return SiteAnswer(sites[name], algorithm, summation)
 
 
 def _train_baselines(

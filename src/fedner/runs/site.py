@@ -18,9 +18,11 @@ from fedner.models.embeddings.context import ContextFeatures, cached_features
 from fedner.models.embeddings.vectors_file import default_cache
 from fedner.models.features import EncodedCorpus, TagSpace, context_tensor, encode_corpus, select
 from fedner.models.tagger import Tagger
+from fedner.privacy.mechanisms import Mechanism
 from fedner.runs.blueprint import Blueprint, blueprint, own_space, space_of
 from fedner.runs.folder import SiteFolder
 from fedner.runs.platform_data import PlatformData, load_site_data, true_size
+from fedner.runs.privacy_checks import mechanism_for, require_provable
 from fedner.runs.public_files import PublicFiles, open_files
 from fedner.runs.schedule import algorithm_for, num_rounds
 from fedner.settings import PlatformSettings, SettingsError, Study, policy_problems
@@ -71,7 +73,7 @@ class Site:
     @property
     def true_size(self) -> int:
         """How many training sentences, or protected units, it has: nobody else's business."""
-        return true_size(self.data, self.study.privacy)
+        return true_size(self.data, self.study.privacy, self.blueprint.mechanism)
 
     @property
     def declares_types(self) -> bool:
@@ -120,6 +122,7 @@ def open_site(
     folder: Path,
     *,
     algorithm: Algorithm | None = None,
+    mechanism: Mechanism | None = None,
     corpus: Corpus | None = None,
     files: PublicFiles | None = None,
     data: PlatformData | None = None,
@@ -132,25 +135,28 @@ def open_site(
         own: The platform's own settings.
         folder: Where its states, taggers and results go.
         algorithm: An algorithm of one's own in place of the one that the study names.
+        mechanism: A mechanism of one's own in place of the one that the study names.
         corpus: Its annotated texts where they are in memory; None reads them as `own` says.
         files: The study's embeddings where they are open already.
         data: Its data where they were read already.
         say: Called with a line on what is being done.
 
     Raises:
-        FednerError: The platform's policy forbids the study, embeddings are not those that the
-            study names, or data do not fit.
+        FednerError: The platform's policy forbids the study, the mechanism would prove nothing for
+            it, embeddings are not those that the study names, or data do not fit.
     """
-    rounds = num_rounds(study, algorithm_for(study, algorithm))
-    if problems := policy_problems(study, own, rounds):
+    chosen, protects = algorithm_for(study, algorithm), mechanism_for(study.privacy, mechanism)
+    used = None if protects is None else protects.name
+    if problems := policy_problems(study, own, num_rounds(study, chosen), used):
         raise SettingsError(f"the policy of {own.name}", problems)
+    require_provable(study, chosen, protects)
     device = chosen_device(own)
     opened = open_files(study, own.embeddings, device) if files is None else files
-    held = load_site_data(study, own, corpus) if data is None else data
+    held = load_site_data(study, own, corpus, mechanism) if data is None else data
     return Site(
         study,
         own,
-        blueprint(study, opened, device),
+        blueprint(study, opened, device, mechanism),
         held,
         space_of(study, own.name, held.labels),
         SiteFolder(folder),

@@ -1,6 +1,6 @@
 """Whom a run's platforms must trust: said only where it is true."""
 
-from fedner.privacy.mechanisms import MECHANISMS
+from fedner.privacy.mechanisms import MechanismFacts
 from fedner.settings import Study
 
 WITHOUT_NOISE = (
@@ -17,18 +17,16 @@ NOTHING = (
 )
 
 
-def trust_note(settings: Study) -> str:
-    """Return whom the platforms of a run must trust.
+def trust_note(settings: Study, mechanism: MechanismFacts) -> str:
+    """Return whom the platforms of a run with differential privacy must trust.
 
     Guarantee:
         The sentence that the server need not be trusted stands only where every platform adds
         noise of its own that no seed can repeat.
     """
     held = settings.privacy
-    if not held.enabled:
-        return NOTHING
     if held.simulation:
         return SIMULATED
     if held.noise_multiplier == 0:
         return WITHOUT_NOISE
-    return MECHANISMS[held.mechanism].trust
+    return mechanism.trust

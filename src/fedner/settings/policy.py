@@ -10,7 +10,10 @@ NO_MECHANISM = "none"
 
 
 def policy_problems(
-    study: Study, own: PlatformSettings, rounds: int | None = None
+    study: Study,
+    own: PlatformSettings,
+    rounds: int | None = None,
+    mechanism: str | None = None,
 ) -> list[SettingProblem]:
     """Return every reason for which a platform does not take part in a study.
 
@@ -18,22 +21,27 @@ def policy_problems(
         study: The study.
         own: The platform's settings, with its policy and its budget.
         rounds: How many rounds the study has, where it gives its length in epochs.
+        mechanism: The name of a mechanism in place of the study's; None for the study's.
     """
     return [
         *_participant_problems(study, own),
         *_study_problems(study, own),
-        *_mechanism_problems(study, own),
+        *_mechanism_problems(study, own, mechanism),
         *_length_problems(study, own, rounds),
         *_budget_problems(study, own),
     ]
 
 
-def mechanism_name(study: Study) -> str:
+def mechanism_name(study: Study, own: str | None = None) -> str:
     """Return the mechanism that protects a study's units; "none" where none does.
 
     A simulation's noise comes from a seed that the study names: it protects nobody.
+
+    Args:
+        study: The study.
+        own: The name of a mechanism in place of the study's.
     """
-    return study.privacy.mechanism if study.is_deployed else NO_MECHANISM
+    return own or study.privacy.mechanism if study.is_deployed else NO_MECHANISM
 
 
 def _participant_problems(study: Study, own: PlatformSettings) -> Iterator[SettingProblem]:
@@ -53,8 +61,10 @@ def _study_problems(study: Study, own: PlatformSettings) -> Iterator[SettingProb
         )
 
 
-def _mechanism_problems(study: Study, own: PlatformSettings) -> Iterator[SettingProblem]:
-    accepted, used = own.policy.mechanisms, mechanism_name(study)
+def _mechanism_problems(
+    study: Study, own: PlatformSettings, mechanism: str | None
+) -> Iterator[SettingProblem]:
+    accepted, used = own.policy.mechanisms, mechanism_name(study, mechanism)
     if accepted and used not in accepted:
         yield SettingProblem(
             "policy.mechanisms",

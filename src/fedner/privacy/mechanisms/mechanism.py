@@ -121,6 +121,27 @@ class NoiseTerms:
 
 
 @dataclass(frozen=True, slots=True)
+class MechanismFacts:
+    """What records and reports say of a mechanism; it can be stored.
+
+    Attributes:
+        name: What people call it.
+        trust: Whom the platforms of a deployed run must trust, as a sentence.
+        samples_units: Whether units are protected, and not whole platforms.
+        noises_sum: Whether the server adds the noise.
+    """
+
+    name: str
+    trust: str
+    samples_units: bool
+    noises_sum: bool
+
+    def unit(self, sampled: SampledUnit) -> Unit:
+        """Return whose presence is protected where the study names this unit."""
+        return sampled if self.samples_units else "platform"
+
+
+@dataclass(frozen=True, slots=True)
 class Mechanism:
     """How what a platform discloses is protected.
 
@@ -128,7 +149,8 @@ class Mechanism:
         name: What the settings call it.
         event: What the accountant is told of a round, of the platform's terms, the batch, the
             steps that the algorithm takes and the slice. Where units are not sampled a round is one
-            release, however many steps it took.
+            release, however many steps it took. Its multiplier is in proportion to that of the
+            terms: a target epsilon is reached by it.
         problems: Every study for which it would prove nothing; all of them together.
         trust: Whom the platforms of a deployed run must trust, as a sentence.
         on_gradient: What a platform's algorithm sees of a step. None: steps are taken in the clear
@@ -162,9 +184,14 @@ class Mechanism:
         """
         return self.on_sum is not None
 
+    @property
+    def facts(self) -> MechanismFacts:
+        """What records and reports say of it."""
+        return MechanismFacts(self.name, self.trust, self.samples_units, self.noises_sum)
+
     def unit(self, sampled: SampledUnit) -> Unit:
         """Return whose presence is protected where the study names this unit."""
-        return sampled if self.samples_units else "platform"
+        return self.facts.unit(sampled)
 
 
 def require_fitting(mechanism: Mechanism, asked: Asked, who: str) -> None:
