@@ -5,6 +5,7 @@ looks at the tokens beside it, so that what lies behind a sentence's end must be
 """
 
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 
@@ -141,15 +142,20 @@ STAGES = {
 }
 
 
+@contextmanager
+def added(layer: type[nn.Module], forms: LayerForms) -> Iterator[None]:
+    """Register a layer for a while; elsewhere it is unknown."""
+    register_layer(layer, forms)
+    try:
+        yield
+    finally:
+        del LAYERS[layer]
+
+
 @pytest.fixture(autouse=True)
 def _registered() -> Iterator[None]:
-    """Register the layers for one test; elsewhere they are unknown."""
-    rows = {Highway: HIGHWAY, Neighbours: NEIGHBOURS, Halved: HALVED}
-    for layer, forms in rows.items():
-        register_layer(layer, forms)
-    yield
-    for layer in rows:
-        del LAYERS[layer]
+    with added(Highway, HIGHWAY), added(Neighbours, NEIGHBOURS), added(Halved, HALVED):
+        yield
 
 
 def recipe_of(stages: tuple[StageRecipe, ...], name: str = "CNN-CLSTM-CRF") -> Recipe:
@@ -304,10 +310,15 @@ def test_forms_that_are_not_written_are_refused_by_name(tmp_path: Path) -> None:
 
 
 def test_a_layer_may_say_why_it_has_no_form() -> None:
-    tagger, corpus = made(recipe_of((StageRecipe("halved", "test halved"),)))
-    LAYERS[Halved] = replace(HALVED, per_unit=Missing("it halves too much", "Double it."))
-    with pytest.raises(FednerError, match="per-unit gradient: it halves too much") as caught:
-        accumulate(tagger, corpus, [[0]], 1.0)
+    class Excused(Halved):
+        pass
+
+    reason = Missing("it halves too much", "Double it.")
+    forms = replace(HALVED, name="test excused", build=Excused, per_unit=reason)
+    with added(Excused, forms):
+        tagger, corpus = made(recipe_of((StageRecipe("halved", "test excused"),)))
+        with pytest.raises(FednerError, match="per-unit gradient: it halves too much") as caught:
+            accumulate(tagger, corpus, [[0]], 1.0)
     assert caught.value.hint == "Double it."
 
 
@@ -320,28 +331,39 @@ class Scaled(nn.Module):
         self.factors = nn.Parameter(torch.ones(dimension))
 
 
-def test_its_first_values_are_its_own_or_drawn_by_a_rule(monkeypatch: pytest.MonkeyPatch) -> None:
+class Bounded(Scaled):
+    """Its factors are drawn."""
+
+    bound = 0.25
+
+
+def test_its_first_values_are_its_own_or_drawn_by_a_rule() -> None:
     recipe = recipe_of((StageRecipe("scaled", "test scaled"),))
     forms = LayerForms("test scaled", lambda each, parts, _batch: joined(parts) * each.factors)
-    forms = replace(forms, build=Scaled)
-    monkeypatch.setitem(LAYERS, Scaled, replace(forms, keeps_first_values=True))
-    assert bool((made(recipe)[0].get_parameter("scaled.factors") == 1.0).all())
-    monkeypatch.setitem(LAYERS, Scaled, forms)
-    with pytest.raises(FednerError, match="no rule for the first values of a Scaled") as caught:
+    with added(Scaled, replace(forms, build=Scaled, keeps_first_values=True)):
+        assert bool((made(recipe)[0].get_parameter("scaled.factors") == 1.0).all())
+    with (
+        added(Scaled, replace(forms, build=Scaled)),
+        pytest.raises(FednerError, match="no rule for the first values of a Scaled") as caught,
+    ):
         made(recipe)
     assert "keeps_first_values" in caught.value.hint
-    monkeypatch.setattr(Scaled, "bound", 0.25, raising=False)
-    drawn = made(recipe)[0].get_parameter("scaled.factors")
+    with added(Bounded, replace(forms, build=Bounded)):
+        drawn = made(recipe)[0].get_parameter("scaled.factors")
     assert 0.0 < float(drawn.detach().abs().max()) <= 0.25
 
 
-def test_its_row_for_padding_is_never_noised(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(LAYERS, Highway, replace(HIGHWAY, padding_rows={"gate.weight": 2}))
-    tagger, _ = made(recipe_of(STAGES["token by token"]))
-    rows = {"embeddings.characters.embedding.weight": 0, "highway.gate.weight": 2}
-    assert padding_rows(tagger) == rows
-    tagger.get_submodule("highway").requires_grad_(False)
-    assert "highway.gate.weight" not in padding_rows(tagger)
+def test_its_row_for_padding_is_never_noised() -> None:
+    class Padded(Highway):
+        pass
+
+    forms = replace(HIGHWAY, name="test padded", build=Padded, padding_rows={"gate.weight": 2})
+    with added(Padded, forms):
+        tagger, _ = made(recipe_of((StageRecipe("highway", "test padded"),)))
+        rows = {"embeddings.characters.embedding.weight": 0, "highway.gate.weight": 2}
+        assert padding_rows(tagger) == rows
+        tagger.get_submodule("highway").requires_grad_(False)
+        assert "highway.gate.weight" not in padding_rows(tagger)
 
 
 def test_rows_of_the_table_are_not_overwritten() -> None:

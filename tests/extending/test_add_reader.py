@@ -4,6 +4,7 @@ Files of the format begin with "%spans"; a line is a text, a separator and the w
 """
 
 import json
+import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -77,7 +78,7 @@ PIPES = Reader(
 
 
 @pytest.fixture
-def registered(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+def registered() -> Iterator[None]:
     """The reader in the table, for one test."""
     before = dict(READERS)
     register_reader(PIPES)
@@ -156,9 +157,9 @@ def test_settings_pass_the_option_on(semicolons: Path) -> None:
 
 @pytest.mark.usefixtures("registered")
 def test_the_command_line_passes_the_option_on(
-    semicolons: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    semicolons: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    run = command_line(monkeypatch, capsys)
+    run = command_line(capsys)
     found = run("data", "inspect", semicolons, "--option", "separator=;")
     assert found["format"] == "pipes"
     assert found["mentions"] == {"Drug": 20}
@@ -167,13 +168,14 @@ def test_the_command_line_passes_the_option_on(
     assert "expected NAME=VALUE" in wrong["error"]["message"]
 
 
-def command_line(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> Callable[..., Any]:
+def command_line(capsys: pytest.CaptureFixture[str]) -> Callable[..., Any]:
     def run(*arguments: object, code: int = 0) -> Any:
-        monkeypatch.setattr("sys.argv", ["fedner", *map(str, arguments), "--json"])
-        with pytest.raises(SystemExit) as done:
-            cli.main()
+        before, sys.argv = sys.argv, ["fedner", *map(str, arguments), "--json"]
+        try:
+            with pytest.raises(SystemExit) as done:
+                cli.main()
+        finally:
+            sys.argv = before
         assert int(done.value.code or 0) == code
         said = capsys.readouterr()
         return json.loads(said.out)
