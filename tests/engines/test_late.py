@@ -85,6 +85,51 @@ def test_a_silent_worker_does_not_block_and_is_ended_at_the_end() -> None:
     assert not stopped.is_alive()
 
 
+def test_a_worker_that_stays_silent_is_ended_and_started_again(tmp_path: Path) -> None:
+    made = answers(random_platform, fedner(), tmp_path / "run")
+    serial = InProcess(answers(random_platform, fedner()), NAMES)
+    with Workers(made, NAMES, initial(), workers=2, restarts=1, most_missed=2) as engine:
+        member = next(each for each in engine._crew if "beta" in each.names)
+        list(serial.ask(order(1)))
+        list(engine.ask(order(1)))
+        list(engine.ask(order(1, verb="save")))
+        silent = member.process
+        assert silent.pid is not None
+        os.kill(silent.pid, signal.SIGSTOP)
+        for number in (2, 3):
+            assert silent.is_alive()
+            replies = {each.platform: each for each in engine.ask(order(number), timeout=0.1)}
+            assert replies["beta"] == Failure("beta", number, "no-reply")
+        assert not silent.is_alive(), "twice is enough"
+        expected = {each.platform: each for each in serial.ask(order(2))}["beta"]
+        found = {each.platform: each for each in engine.ask(order(2), timeout=20)}["beta"]
+        assert isinstance(expected, Update)
+        assert isinstance(found, Update), "its successor goes on from what was stored"
+        assert all(torch.equal(expected.tensors[key], found.tensors[key]) for key in found.tensors)
+        assert member.process is not silent
+        # The one restart is used up: what is silent again stays away, and costs no more time.
+        assert member.process.pid is not None
+        os.kill(member.process.pid, signal.SIGSTOP)
+        for number in (4, 5):
+            list(engine.ask(order(number), timeout=0.1))
+        began = time.monotonic()
+        last = {each.platform: each for each in engine.ask(order(6), timeout=5)}
+        assert time.monotonic() - began < 3
+        assert last["beta"] == Failure("beta", 6, "worker-died")
+        assert isinstance(last["alpha"], Update)
+
+
+def test_a_worker_that_is_late_once_in_a_while_is_left_alone() -> None:
+    with Workers(Sleepy, NAMES, initial(), workers=2, most_missed=2) as engine:
+        member = next(each for each in engine._crew if "beta" in each.names)
+        process = member.process
+        for _ in range(3):
+            list(engine.ask(order(1), timeout=0.05))
+            again = {each.platform: each for each in engine.ask(order(2), timeout=20)}
+            assert isinstance(again["beta"], Update)
+        assert member.process is process
+
+
 def test_a_worker_that_died_is_started_again_and_goes_on_from_what_it_stored(
     tmp_path: Path,
 ) -> None:

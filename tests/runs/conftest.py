@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 import torch
+from tiny_tables import TABLES
 
 from fedner.privacy.budget import Budget
 from fedner.privacy.events import Unit
@@ -15,19 +16,6 @@ from fedner.settings import Settings, override
 
 # Other tests may run beside these: more threads only stand in each other's way.
 torch.set_num_threads(1)
-
-TABLES = {
-    "title": "tiny",
-    "model": {"hidden": 6, "filters": 8, "character_filters": 6, "character_dimension": 6},
-    "embeddings": {"dimension": 8, "buckets": 64},
-    "algorithm": {"name": "fedner", "server_optimizer": {"learning_rate": 0.02}},
-    "local_optimizer": {"learning_rate": 0.02},
-    "training": {"rounds": 6, "batch_size": 12, "evaluate_every": 3, "checkpoint_every": 2},
-    "platforms": [
-        {"name": name, "data": f"synthetic:{name}", "num_sentences": 40, "split": {"test": 0.3}}
-        for name in ("case-reports", "forum-posts", "social-posts")
-    ],
-}
 
 
 @pytest.fixture(scope="session")

@@ -47,7 +47,9 @@ class Member:
         awaited: The platforms whose reply to the current call is still to come, with the round.
     """
 
-    def __init__(self, job: WorkerJob, method: StartMethod, restarts: int) -> None:
+    def __init__(
+        self, job: WorkerJob, method: StartMethod, restarts: int, most_missed: int
+    ) -> None:
         self.names = list(job.names)
         self.awaited: dict[str, int] = {}
         self.pipe: Connection
@@ -55,9 +57,11 @@ class Member:
         self._job = job
         self._method: StartMethod = method
         self._restarts = restarts
+        self._most_missed = most_missed
         self._most_bytes = 4 * len(job.orders) + _MOST_CONTROL_BYTES
         self._sequence = 0
         self._owed = 0  # replies to earlier calls that have not come yet
+        self._num_missed = 0  # calls in a row in which nothing came
         self._unsent: list[bytes] = []
         self._start()
 
@@ -90,8 +94,7 @@ class Member:
             reply = self._reply()
         except FednerError as error:
             _log.warning("a reply of %s was refused: %s", ", ".join(self.names), error.message)
-            self.process.kill()
-            self.process.join(_STOP_SECONDS)
+            self._kill()
             yield from self._failed("malformed")
         except (EOFError, OSError):
             self.process.join(_STOP_SECONDS)
@@ -103,10 +106,18 @@ class Member:
                 yield reply
 
     def give_up(self) -> Iterator[Reply]:
-        """Yield a failure for every awaited platform: the time is over. What comes is dropped."""
+        """Yield a failure for every awaited platform: the time is over. What comes is dropped.
+
+        A worker that was silent in too many calls in a row is ended: the next call starts another.
+        """
         late, self.awaited = self.awaited, {}
         self._owed += 0 if self._unsent else len(late)
         self._unsent = []
+        self._num_missed += 1
+        if self._num_missed >= self._most_missed:
+            who, calls = ", ".join(self.names), self._num_missed
+            _log.warning("%s: the worker was silent in %d calls in a row; it is ended", who, calls)
+            self._kill()
         for name, round_ in late.items():
             yield failure(name, round_, "no-reply")
 
@@ -121,6 +132,10 @@ class Member:
         if self.process.is_alive():
             self.process.kill()
             self.process.join()
+
+    def _kill(self) -> None:
+        self.process.kill()
+        self.process.join(_STOP_SECONDS)
 
     def _start(self) -> None:
         context = torch_multiprocessing.get_context(self._method)  # can hand over tensors
@@ -141,7 +156,7 @@ class Member:
             return
         _log.warning("the worker of %s is started again", ", ".join(self.names))
         self._restarts -= 1
-        self._owed = 0
+        self._owed = self._num_missed = 0
         self.process.join()
         self.pipe.close()
         self._start()
@@ -172,6 +187,7 @@ class Member:
             FednerError: If what came is not a reply of an awaited platform.
         """
         frame = read_frame(self.pipe.recv_bytes(self._most_bytes))
+        self._num_missed = 0
         region = self._region(frame)
         if frame.sequence != self._sequence:
             if not self._owed:

@@ -6,6 +6,8 @@ is repeated, and pages of torch and of the data are shared until somebody writes
 
 A worker that died is started again by the next call, a bounded number of times. One that is late is
 left to finish; what it still sends of earlier calls is dropped, and it gets its next order then.
+One that is silent in several calls in a row is ended, and so started again: nobody waits for it in
+every call of a long run.
 """
 
 import sys
@@ -29,6 +31,7 @@ from fedner.tensors import SharedState
 
 SLOTS = 2  # one update is on its way while the next is computed
 RESTARTS = 3
+MOST_MISSED = 3  # calls in a row
 _SLOT_BYTES = 32 * 2**20  # for more slots of a worker, so that it need not wait for a busy engine
 
 
@@ -46,6 +49,7 @@ class Workers:
         loads: Mapping[str, int] | None = None,
         start: StartMethod | None = None,
         restarts: int = RESTARTS,
+        most_missed: int = MOST_MISSED,
     ) -> None:
         """Start the workers.
 
@@ -59,6 +63,7 @@ class Workers:
             loads: How much work each platform is, as its public size; platforms are dealt by it.
             start: How processes begin; None forks where that is safe.
             restarts: How often each worker that died is started again.
+            most_missed: In how many calls in a row a worker may be silent before it is ended.
         """
         if workers < 1:
             raise FednerError(f"workers: found {workers}; expected at least 1")
@@ -74,7 +79,7 @@ class Workers:
             for part in parts:
                 slots = [shared_buffer(room, method) for _ in range(num_slots(part, room, method))]
                 job = WorkerJob(answers, part, max_live, self._orders, slots)
-                self._crew.append(Member(job, method, restarts))
+                self._crew.append(Member(job, method, restarts, most_missed))
         except BaseException:
             self.close()
             raise
