@@ -110,6 +110,8 @@ class Answering:
         folder: Path | None = None,
         *,
         study: str = "",
+        rounds: int | None = None,
+        reports_scores: bool = True,
         summation: Summation = PLAIN,
         finish: Finish | None = None,
         patience: float = PATIENCE,
@@ -122,6 +124,8 @@ class Answering:
             algorithm: What it does in a round, and the facts of that.
             folder: Its state folder; None keeps nothing.
             study: The digest of its study; empty takes orders of any.
+            rounds: How many rounds the study has; None where nobody said.
+            reports_scores: Whether scores by round may leave it.
             summation: How updates become one sum.
             finish: What it does with the final shared weights, and what it reports; None does
                 nothing.
@@ -132,6 +136,8 @@ class Answering:
         self._algorithm = algorithm
         self._folder = folder
         self._study = study
+        self._rounds = rounds
+        self._reports_scores = reports_scores
         self._summation = summation
         self._finish = finish
         self._patience = patience
@@ -177,6 +183,8 @@ class Answering:
         problem = order_problem(order)
         if problem is None and self._study and order.study != self._study:
             problem = f"the study {order.study!r:.80}; its own is {self._study!r}"
+        if problem is None and self._rounds is not None and order.round > self._rounds:
+            problem = f"the round {order.round}; the study has {self._rounds}"
         if problem is not None:
             raise OrderRefusedError(
                 f"platform {self.name!r} refuses the order: it has {problem}",
@@ -209,7 +217,9 @@ class Answering:
         return self._sums().phase(order)
 
     def _scored(self, order: Order) -> ScoreReport:
-        """Return what may leave of the scores; nothing where the ledger or the order forbids it."""
+        """Return what may leave of the scores; nothing where ledger, policy or order forbid it."""
+        if not self._reports_scores:
+            return ScoreReport(self.name, order.round)
         try:
             found = self._live(order.round).scores(order)
         except _TELLS_NOTHING as error:

@@ -13,6 +13,7 @@ from fedner.federated.run import OnRound, RunRecord, run
 from fedner.federated.summation import PLAIN, Summation
 from fedner.privacy.mechanisms import Mechanism
 from fedner.runs.blueprint import blueprint
+from fedner.runs.folder import RunFolder
 from fedner.runs.parts import require_charged
 from fedner.runs.privacy import server_noise
 from fedner.runs.privacy_checks import require_provable
@@ -41,7 +42,7 @@ def coordinate(
     Args:
         study: The public study.
         engine: Carries orders and replies; the caller closes it.
-        folder: Where record and shared weights go; None keeps nothing.
+        folder: Where study, record and shared weights go; None keeps nothing.
         algorithm: An algorithm of one's own in place of the one that the study names.
         mechanism: A mechanism of one's own in place of the one that the study names.
         summation: How updates become one sum; the platforms must have the same.
@@ -53,8 +54,8 @@ def coordinate(
         timeout: Seconds that all replies to an order may take; None waits for ever.
 
     Raises:
-        FednerError: Too few platforms answered, the folder holds another run, or mechanism and
-            summation do not fit the study.
+        FednerError: Too few platforms answered, the folder holds another run or study, or
+            mechanism and summation do not fit the study.
     """
     chosen = algorithm_for(study, algorithm)
     plan = blueprint(study, declared_files(study) if files is None else files, device, mechanism)
@@ -64,6 +65,8 @@ def coordinate(
     settings = replace(settings, timeout=timeout, summation=summation)
     if folder is None:
         settings = replace(settings, checkpoint_every=0)
+    else:
+        RunFolder(folder).keep_study(study)
     return run(
         chosen,
         engine,

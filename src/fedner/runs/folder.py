@@ -145,9 +145,23 @@ class RunFolder:
         hint = f"The run may not be finished: `fedner train {self.path} --resume` goes on."
         return read_record(self.path, name, hint)
 
-    def write_study(self, study: Study) -> None:
-        """Keep the public study of the run."""
-        self.write(STUDY, study.model_dump(mode="json"))
+    def keep_study(self, study: Study) -> None:
+        """Write the public study of the run, or check that one which goes on has the same.
+
+        Raises:
+            FednerError: The run was begun with another study.
+        """
+        if not (self.path / STUDY).is_file():
+            self.write(STUDY, study.model_dump(mode="json"))
+            return
+        before = self.study()
+        if before.digest != study.digest:
+            held, now = before.model_dump(mode="json"), study.model_dump(mode="json")
+            raise FednerError(
+                f"{self.path} was begun with another study: "
+                f"{'; '.join(_differences(held, now)[:10])}",
+                "Data or files of the study changed since: bring them back, or begin a new run.",
+            )
 
     def study(self) -> Study:
         """Return the public study of the run.

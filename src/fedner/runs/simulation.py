@@ -211,7 +211,7 @@ def _train(
 ) -> None:
     """Train the local-only baselines, then the federation to its last round."""
     study, plan = sites[0].study, sites[0].blueprint
-    folder.write_study(study)
+    folder.keep_study(study)
     keep_parts(folder, parts_of(algorithm, plan.mechanism, summation))
     if LOCAL_ONLY in study.training.baselines:
         _train_baselines(settings, sites, algorithm, tell)

@@ -10,6 +10,7 @@ from fedner.federated.summation import PLAIN, Summation
 from fedner.runs.folder import FEDERATED, LOCAL_ONLY
 from fedner.runs.local_training import finetune, train_baseline, train_private_part
 from fedner.runs.reply_log import REPLIES, ReplyLog, sent_of
+from fedner.runs.schedule import num_rounds
 from fedner.runs.site import Site
 from fedner.runs.site_platform import build_platform
 from fedner.runs.site_results import score_report, write_results
@@ -22,13 +23,14 @@ class SiteAnswer:
 
     def __init__(self, site: Site, algorithm: Algorithm, summation: Summation = PLAIN) -> None:
         """Make the answer; nothing is built before the first order."""
-        self._site = site
         self._answering = Answering(
             site.name,
             partial(_built, site, algorithm),
             algorithm,
             site.folder.path,
             study=site.study.digest,
+            rounds=num_rounds(site.study, algorithm),
+            reports_scores=site.own.policy.sends_scores,
             summation=summation,
             finish=partial(finish, site, algorithm),
         )
@@ -36,8 +38,7 @@ class SiteAnswer:
 
     def __call__(self, order: Order) -> Reply:
         """Do what an order says, as far as the platform's policy allows."""
-        is_withheld = order.verb == "evaluate" and not self._site.own.policy.sends_scores
-        reply = ScoreReport(self._site.name, order.round) if is_withheld else self._answering(order)
+        reply = self._answering(order)
         self._log.append(sent_of(order, reply))
         return reply
 
