@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from fedner.privacy.mechanisms.unit_local import TRUST as UNTRUSTED
+from fedner.runs.privacy_checks import mechanism_for
 from fedner.runs.trust import trust_note
 from fedner.runs.verdict import privacy_sentence, verdict_sentence, zero_sentence
 from fedner.settings import Settings
@@ -125,7 +126,9 @@ DEPLOYED = (
 def test_the_server_need_not_be_trusted_only_where_that_is_true(
     tiny: Make, changes: tuple[str, ...], is_untrusted: bool
 ) -> None:
-    note = trust_note(tiny(*changes))
+    settings = tiny(*changes)
+    mechanism = mechanism_for(settings.privacy)
+    note = trust_note(settings, None if mechanism is None else mechanism.facts)
     assert (note == UNTRUSTED) is is_untrusted
     assert ("need not be trusted" in note) is is_untrusted
     assert ("server must be trusted" in note) is not is_untrusted

@@ -17,14 +17,20 @@ NOTHING = (
 )
 
 
-def trust_note(settings: Study, mechanism: MechanismFacts) -> str:
-    """Return whom the platforms of a run with differential privacy must trust.
+def trust_note(settings: Study, mechanism: MechanismFacts | None) -> str:
+    """Return whom the platforms of a run must trust.
+
+    Args:
+        settings: The study.
+        mechanism: What protects the platforms' units; None without differential privacy.
 
     Guarantee:
         The sentence that the server need not be trusted stands only where every platform adds
         noise of its own that no seed can repeat.
     """
     held = settings.privacy
+    if mechanism is None:
+        return NOTHING
     if held.simulation:
         return SIMULATED
     if held.noise_multiplier == 0:
