@@ -90,8 +90,8 @@ def settings_of(name: str) -> Settings:
     return checked(override(TABLES, RUNS[name]), Path.cwd())
 
 
-def recorded(name: str) -> dict[str, Any]:
-    found: dict[str, Any] = json.loads((FOLDER / f"{name}.json").read_text())
+def recorded(name: str, folder: Path = FOLDER) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads((folder / f"{name}.json").read_text())
     return found
 
 

@@ -157,6 +157,6 @@ def _notes(site: Site) -> list[str]:
     is_exact = study.platform(site.name).public_size == site.true_size
     # Of a protected platform not even that is disclosed: both may be equal by chance.
     if is_exact and not study.is_deployed:
-        units = counted_unit(study.privacy)
+        units = counted_unit(study.privacy, plan.mechanism)
         notes.append(SIZE_NOTE.format(name=site.name, units=f"{units}s"))
     return notes

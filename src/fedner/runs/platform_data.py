@@ -243,13 +243,7 @@ def counted_unit(privacy: PrivacySettings, mechanism: Mechanism | None = None) -
 def true_size(
     data: PlatformData, privacy: PrivacySettings, mechanism: Mechanism | None = None
 ) -> int:
-    """Return how many training sentences, or protected units, a platform has.
-
-    Args:
-        data: Its data.
-        privacy: The [privacy] table.
-        mechanism: A mechanism of one's own in place of the one that the table names.
-    """
+    """Return how many training sentences, or protected units, a platform has."""
     unit = counted_unit(privacy, mechanism)
     if unit == "sentence":
         return len(data.train)
