@@ -153,7 +153,7 @@ def test_an_exact_public_size_says_what_it_counts(
 ) -> None:
     train_run(tiny("training.rounds=1", given_), tmp_path / "run")
     told = section_of((tmp_path / "run" / "MODEL_CARD.md").read_text(), DISCLOSED)
-    assert told.count(f"is the exact number of {units} to train on") == 3
+    assert told.count(f"is the exact number of {units} to train on") == 1
 
 
 def test_a_dp_run_tells_what_it_spent(tiny: Make, tmp_path: Path) -> None:

@@ -103,3 +103,10 @@ def test_every_record_is_frozen_and_slotted() -> None:
     assert all(is_dataclass(each) and hasattr(each, "__slots__") for each in kinds)
     with pytest.raises(FrozenInstanceError):
         run_scores().title = "other"  # type: ignore[misc]
+
+
+def test_a_note_on_some_platforms_names_them_and_one_on_all_stands_once() -> None:
+    one = Disclosure(1, 0, 1, 1, (), 0, 0, 30, (), ("texts",), ("all", "some"))
+    other = Disclosure(1, 0, 1, 1, (), 0, 0, 30, (), ("texts",), ("all",))
+    assert RunDisclosure.of({"a": one, "b": other}).notes == ("all", "a: some")
+    assert RunDisclosure.of({"a": one}).notes == ("all", "some")

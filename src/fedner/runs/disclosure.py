@@ -39,7 +39,7 @@ SHARED_TYPES_NOTE = (
     "types. Keep emissions and decoder private where they must not be known."
 )
 SIZE_NOTE = (
-    "{name}: the public size is the exact number of {units} to train on; declare a rounded one "
+    "The public size is the exact number of {units} to train on; declare a rounded one "
     "(public_size) where that must not be known."
 )
 
@@ -102,5 +102,5 @@ def _notes(site: Site) -> list[str]:
     # Of a protected platform not even that is disclosed: both may be equal by chance.
     if is_exact and not study.is_deployed:
         units = counted_unit(study.privacy, plan.mechanism)
-        notes.append(SIZE_NOTE.format(name=site.name, units=f"{units}s"))
+        notes.append(SIZE_NOTE.format(units=f"{units}s"))
     return notes

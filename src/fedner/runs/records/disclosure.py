@@ -1,6 +1,6 @@
 """disclosure.json: what each platform disclosed, in tensors and bytes, and what it kept."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -80,9 +80,9 @@ class RunDisclosure:
     def of(cls, sites: Mapping[str, Disclosure]) -> "RunDisclosure":
         """Return what the sites disclosed as one record."""
         first = next(iter(sites.values()))
-        notes = dict.fromkeys(note for each in sites.values() for note in each.notes)
+        notes = _joint_notes({name: each.notes for name, each in sites.items()})
         platforms = {name: replace(each, never=(), notes=()) for name, each in sites.items()}
-        return cls(platforms, first.never, tuple(notes))
+        return cls(platforms, first.never, notes)
 
     def as_dict(self) -> dict[str, Any]:
         """Return the record as JSON can carry it."""
@@ -90,3 +90,15 @@ class RunDisclosure:
         for each in platforms.values():
             del each["never"], each["notes"]
         return {"platforms": platforms, "never": list(self.never), "notes": list(self.notes)}
+
+
+def _joint_notes(notes: Mapping[str, Sequence[str]]) -> tuple[str, ...]:
+    """Return every note once, with the platforms that it is about where it is not about all."""
+    owners: dict[str, list[str]] = {}
+    for name, own in notes.items():
+        for note in own:
+            owners.setdefault(note, []).append(name)
+    return tuple(
+        note if len(names) == len(notes) else f"{', '.join(names)}: {note}"
+        for note, names in owners.items()
+    )
