@@ -110,7 +110,7 @@ def left_out_words(rows: Iterable[TypeRow]) -> str:
         }
         for cause, count in causes.items():
             lost.setdefault(cause, []).extend([f"{count:,} {row.type}"] if count else [])
-    return "; ".join(f"{', '.join(told)} {cause}" for cause, told in lost.items() if told)
+    return "; ".join(f"{', '.join(types)} {cause}" for cause, types in lost.items() if types)
 
 
 @dataclass(frozen=True, slots=True)

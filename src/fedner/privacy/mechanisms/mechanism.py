@@ -6,7 +6,7 @@ Three places, in the order in which values walk:
     on_update     at the platform, once in a round: the whole update
     on_sum        at the server, once in a round: the sum over platforms
 
-A mechanism says at which of them it clips or noises, what the accountant is told, whom the
+A mechanism says at which of them it clips or noises, what the accountant records, whom the
 platforms must trust, what may be reported beside the update, and which studies it would prove
 nothing for. Nobody outside this folder asks which mechanism it is.
 
@@ -155,7 +155,7 @@ class Mechanism:
 
     Attributes:
         name: What the settings call it.
-        event: What the accountant is told of a round, of the platform's terms, the batch, the
+        event: What the accountant records of a round, of the platform's terms, the batch, the
             steps that the algorithm takes and the slice. Where units are not sampled a round is one
             release, however many steps it took. Its multiplier is in proportion to that of the
             terms: a target epsilon is reached by it.

@@ -229,8 +229,8 @@ def _curves(found: Findings) -> str:
         }
         chart = learning_curve(name, points, references)
         panels.append(f'<div class="panel"><h3>{escape(name)}</h3>{chart}</div>')
-    told = (scores for each in evaluated for scores in each.scores.values())
-    is_noised = any(isinstance(scores, NoisedScores) for scores in told)
+    disclosed = (scores for each in evaluated for scores in each.scores.values())
+    is_noised = any(isinstance(scores, NoisedScores) for scores in disclosed)
     noised = " These scores were disclosed with noise." if is_noised else ""
     return (
         "<h2>Learning curves</h2><p>Strict F1 on the test part after so many rounds; broken lines "
