@@ -250,3 +250,42 @@ def _named(record: dict[str, Any]) -> Any:
     from fedner.settings import NamedVectors
 
     return NamedVectors(**record)
+
+
+def _vectors(path: Path, shift: float) -> Path:
+    rows = (f"{word} {shift:.2f} {shift + 0.5:.2f}" for word in ("the", "of", "aspirin", "pain"))
+    path.write_text("\n".join(rows) + "\n")
+    return path
+
+
+def test_a_site_opens_no_other_vectors_than_those_of_the_study(
+    tiny: Make, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    named, other = _vectors(tmp_path / "named.txt", 0.1), _vectors(tmp_path / "other.txt", 0.2)
+    settings = tiny(f'embeddings.words="{named}"', "training.rounds=2")
+    study = open_sites(settings, tmp_path / "a")[0].study
+    own = platform_settings_of(settings, "forum-posts")
+    assert open_site(study, own, tmp_path / "b").blueprint.files.words.dimension == 2
+    moved = own.embeddings.model_copy(update={"words": str(other)})
+    with pytest.raises(FednerError, match=r"embeddings\.words: 'other.txt' has digest"):
+        open_site(study, own.model_copy(update={"embeddings": moved}), tmp_path / "c")
+    nowhere = own.embeddings.model_copy(update={"words": None})
+    with pytest.raises(FednerError, match="nobody says where it lies"):
+        open_site(study, own.model_copy(update={"embeddings": nowhere}), tmp_path / "d")
+
+
+def test_a_site_opens_no_other_encoder_than_that_of_the_study(
+    tiny: Make, tmp_path: Path, tiny_bert: Path
+) -> None:
+    cache = f'embeddings.cache="{tmp_path / "cache"}"'
+    context = f'embeddings.context="{tiny_bert}"'
+    settings = tiny('model.recipe="ELMoNER"', context, cache, "training.rounds=2")
+    study = open_sites(settings, tmp_path / "a")[0].study
+    held = study.embeddings.context
+    assert held is not None
+    changed = held.model_copy(update={"digest": "0" * 64})
+    embeddings = study.embeddings.model_copy(update={"context": changed})
+    own = platform_settings_of(settings, "forum-posts")
+    with pytest.raises(FednerError, match=r"embeddings\.context: .* has digest"):
+        open_site(study.model_copy(update={"embeddings": embeddings}), own, tmp_path / "c")
