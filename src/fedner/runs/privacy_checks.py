@@ -152,6 +152,7 @@ def asked_of(settings: Settings | Study, algorithm: Algorithm | None) -> Asked:
         has_extra=algorithm.has_extra,
         loss_reading=algorithm.loss_reading,
         steps=most_steps(settings, algorithm),
+        weighting=algorithm.weighting,
     )
 
 
