@@ -69,6 +69,7 @@ def write_shared_model(folder: Path, plan: Blueprint, done: RunRecord) -> Path |
         context=plan.files.context,
         paths=plan.files.paths,
         facts=facts,
+        descriptions=descriptions,
     )
     context = plan.files.context
     card = shared_card(
