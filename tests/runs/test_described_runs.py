@@ -19,6 +19,7 @@ from fedner.runs import blueprint as blueprints
 from fedner.runs.coordinator import coordinate
 from fedner.runs.disclosure import DESCRIBED_NOTE
 from fedner.runs.folder import DISCLOSURE, METHODS, RunFolder, tagger_folder
+from fedner.runs.report.card_words import OWN_TYPES
 from fedner.runs.shared_model import NO_PRIVACY
 from fedner.runs.simulation import Progress, open_sites, train_run
 from fedner.runs.site import Site
@@ -68,12 +69,12 @@ def test_platforms_of_different_types_share_the_whole_tagger(described: Path) ->
     one, other = (dict(each.tagger.named_parameters()) for each in taggers.values())
     assert one.keys() == other.keys()
     assert all(torch.equal(one[name], other[name]) for name in one)
-    left = RunFolder(described).read(DISCLOSURE)["platforms"]
-    for platform in left.values():
+    left = RunFolder(described).read(DISCLOSURE)
+    assert DESCRIBED_NOTE in left["notes"]
+    for platform in left["platforms"].values():
         assert platform["kept"] == []
         assert any(each["name"] == "emissions.type.B.weight" for each in platform["tensors"])
         assert not any("vectors" in each["name"] for each in platform["tensors"])
-        assert DESCRIBED_NOTE in platform["notes"]
 
 
 def test_all_methods_are_kept_scored_and_loaded(described: Path) -> None:
@@ -86,7 +87,12 @@ def test_all_methods_are_kept_scored_and_loaded(described: Path) -> None:
             norms = loaded.tagger.emissions.vectors.norm(dim=1)
             assert torch.allclose(norms, torch.full_like(norms, 8.0), atol=1e-3)
     assert (described / "report.html").is_file()
-    assert "OWN_TYPES" not in (described / "MODEL_CARD.md").read_text()
+    card = (described / "MODEL_CARD.md").read_text()
+    assert OWN_TYPES in card, "tags are not shared"
+    assert "| head | `described` |" in card
+    released = (described / "model" / "MODEL_CARD.md").read_text()
+    assert f"| ADE | {ADE} |" in released
+    assert "**No differential privacy.**" in released
 
 
 def test_the_run_releases_its_model_over_the_types_of_the_study(described: Path) -> None:
