@@ -164,6 +164,17 @@ def test_a_tagger_of_unknown_vectors_has_the_same_weights_and_keeps_no_vectors()
     assert all(torch.equal(ours[name], theirs[name]) for name in ours)
     assert "emissions.vectors" in known.state_dict()
     assert "emissions.vectors" not in unknown.state_dict()
+    with pytest.raises(FednerError, match="without the vectors of its types"):
+        unknown.emissions(torch.zeros(1, 1, 80))
+
+
+def test_half_precision_is_for_the_tokens_not_for_folding() -> None:
+    head = tagger_of(TagSpace.of(["a", "b"], "BIO"), recipe=described(residual=True)).emissions
+    with torch.autocast("cpu", torch.bfloat16):
+        assert torch.equal(head.weight, head.weight.float())
+        folded_KD = head.weight
+        assert head(torch.ones(1, 1, 80)).dtype == torch.bfloat16
+    assert torch.equal(folded_KD, head.weight)
 
 
 def test_head_and_types_must_fit() -> None:
