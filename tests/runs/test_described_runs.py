@@ -242,7 +242,7 @@ def test_the_residual_is_noised_at_home(tiny: Make, tmp_path: Path, mechanism: s
     shared, batches = site.blueprint.initial_shared(), batch_sizes(site.study.public_sizes, 12)
     update = own.run_round(algorithm, Order("tiny", 1, shared, batches=batches))
     assert not any("residual" in name for name in update.tensors)
-    moved = torch.cat([tensor.flatten() for tensor in own.private().values()]).double()
+    moved = torch.cat([each.detach().flatten() for each in own.private().values()]).double()
     assert len(moved) > 800, "the residual began at zero, and is all that is private"
     sigma = 0.5 * 1000.0 / batches[site.name]
     for factor, is_right in ((1, True), (2 / 3, False), (3 / 2, False)):
