@@ -310,6 +310,8 @@ def test_a_coordinator_without_files_releases_the_same_model(tiny: Make, tmp_pat
     with closing(wire):
         coordinate(study, wire, tmp_path / "coordinator")
     assert str(tmp_path) not in (tmp_path / "coordinator" / "model" / "model.json").read_text()
+    assert "emissions.vectors" in _released(tmp_path / "simulation")
+    assert "emissions.vectors" not in _released(tmp_path / "coordinator")
     one = load_tagger(tmp_path / "simulation" / "model")
     other = load_tagger(tmp_path / "coordinator" / "model", vectors=words)
     held, found = one.tagger.state_dict(), other.tagger.state_dict()
