@@ -40,6 +40,16 @@ def losses(potentials: Potentials, tags_NL: Tensor) -> Tensor:
     return value_N
 
 
+@torch.no_grad()
+def row_gradients(potentials: Potentials, tags_NL: Tensor) -> tuple[Tensor, Tensor]:
+    """Return each row's gradients of its loss: at the emissions (N, L, K), of its steps (N, K, K)."""
+    scores = [each.float().contiguous() for each in potentials[:4]]
+    single = Potentials(*scores, potentials.lengths_N)
+    _, marginals_NLK, steps_NKK = _posterior(single)
+    _, counts_NLK, gold_steps_NKK = _gold(single, tags_NL)
+    return marginals_NLK - counts_NLK, steps_NKK - gold_steps_NKK
+
+
 class _Loss(torch.autograd.Function):
     """Forward-backward in the forward pass: the gradients are the expected counts."""
 

@@ -1,0 +1,166 @@
+"""The joining study under differential privacy: noise once on the sum, every sentence protected.
+
+(a) A model that may be released: trained together under DP, as a share of the same model without.
+(b) A newcomer receives such a model and fine-tunes at home without noise: its tagger stays there.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+
+from fedner.experiments.joining.arms import DESCRIBED, Member, _crew, Together
+from fedner.experiments.joining.stack import Tags
+from fedner.experiments.joining.stacked_private import Platform, PrivatePlan, train_private
+from fedner.experiments.joining.training import Indices, Plan, Source, counts, train
+from fedner.experiments.joining.world import World, first_weights
+from fedner.privacy.accountant import noise_for
+from fedner.seeds import derive
+
+DELTA = 1e-5
+
+
+@dataclass(frozen=True, slots=True)
+class Strength:
+    """How a federation of so many sentences is protected.
+
+    Attributes:
+        epsilon: The target.
+        steps: How many steps.
+        probability: With which every sentence enters a step.
+        noise_multiplier: What the target needs, by PLD.
+    """
+
+    epsilon: float
+    steps: int
+    probability: float
+    noise_multiplier: float
+
+
+def strength(epsilon: float, num_sentences: int, batch_size: int, epochs: int) -> Strength:
+    """Return what a target needs; dp-accounting must be installed."""
+    probability = min(1.0, batch_size / num_sentences)
+    steps = epochs * -(-num_sentences // batch_size)
+    noise = noise_for(
+        epsilon,
+        sampling_probability=probability,
+        steps=steps,
+        delta=DELTA,
+        accountant="pld",
+    )
+    return Strength(epsilon, steps, probability, noise)
+
+
+@dataclass(frozen=True, slots=True)
+class Split:
+    """A federation's own sentences and test parts, by platform and global number."""
+
+    names: tuple[str, ...]
+    own: tuple[Indices, ...]
+    test: tuple[Indices, ...]
+
+
+def split_of(world: World, names: Sequence[str], seed: int) -> Split:
+    """Return the split of a federation whose platforms all hold a test part back."""
+    parts = [world.corpora[name].parts(seed) for name in names]
+    return Split(
+        tuple(names),
+        tuple(world.numbers(name, own) for name, (own, _) in zip(names, parts, strict=True)),
+        tuple(world.numbers(name, test) for name, (_, test) in zip(names, parts, strict=True)),
+    )
+
+
+def partners_split(world: World, newcomer: str) -> Split:
+    """Return a newcomer's partners with all their sentences; nobody is tested."""
+    crew = _crew(world, Together(newcomer, 0))
+    nothing = np.zeros(0, dtype=np.int64)
+    return Split(
+        tuple(name for name, _ in crew),
+        tuple(own for _, own in crew),
+        tuple(nothing for _ in crew),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class PrivateJob:
+    """One model of a stack: a federation's split, its noise, its learning rate."""
+
+    split: Split
+    noise_multiplier: float
+    noise_seed: int
+    learning_rate: float
+
+
+def train_privately(
+    world: World, jobs: Sequence[PrivateJob], how: Strength, *, max_grad_norm: float = 1.0, rank: int = 128
+) -> list[Member]:
+    """Train models of federations with as many platforms each, side by side."""
+    platforms = [
+        Platform(
+            [job.split.own[slot] for job in jobs],
+            Tags.bio([world.vectors[job.split.names[slot]] for job in jobs], world.device),
+        )
+        for slot in range(len(jobs[0].split.names))
+    ]
+    begun = first_weights(
+        [derive(job.noise_seed, "joining", "private") % 2**31 for job in jobs],
+        world.described.features_ND.shape[1],
+        world.device,
+        head="described",
+        rank=rank,
+    )
+    plan = PrivatePlan(
+        how.steps,
+        how.probability,
+        [job.noise_multiplier for job in jobs],
+        [job.learning_rate for job in jobs],
+        max_grad_norm,
+        [job.noise_seed for job in jobs],
+    )
+    trained = train_private(begun, DESCRIBED.tokens(world), world.sentences, platforms, plan)
+    return [{name: each[model] for name, each in trained.items()} for model in range(len(jobs))]
+
+
+def train_plainly(
+    world: World, splits: Sequence[Split], seeds: Sequence[int], *, steps: int, batch_size: int
+) -> list[Member]:
+    """Train the same models as one would without privacy: small batches, dropout."""
+    sources = []
+    for slot in range(len(splits[0].names)):
+        own = [each.own[slot] for each in splits]
+        sizes = [[len(part) for part in each.own] for each in splits]
+        weight = torch.tensor([row[slot] / sum(row) for row in sizes], device=world.device)
+        tags = Tags.bio([world.vectors[each.names[slot]] for each in splits], world.device)
+        sources.append(Source(own, batch_size, tags, weight))
+    begun = first_weights(
+        list(seeds), world.described.features_ND.shape[1], world.device, head="described"
+    )
+    plan = Plan(steps, [2e-3] * len(splits), 0.3, seeds[0])
+    trained = train(begun, DESCRIBED.tokens(world), world.sentences, sources, plan)
+    return [{name: each[model] for name, each in trained.items()} for model in range(len(splits))]
+
+
+def scores(
+    world: World, members: Sequence[Member], splits: Sequence[Split]
+) -> list[dict[str, float]]:
+    """Return strict F1 of every platform, and over all test parts ("all")."""
+    weights = {name: torch.stack([each[name] for each in members]) for name in members[0]}
+    totals = torch.zeros(len(members), 3, dtype=torch.int64, device=world.device)
+    found: list[dict[str, float]] = [{} for _ in members]
+    for slot in range(len(splits[0].names)):
+        tags = Tags.bio([world.vectors[each.names[slot]] for each in splits], world.device)
+        counted = counts(
+            [(weights, DESCRIBED.tokens(world))],
+            world.sentences,
+            tags,
+            [each.test[slot] for each in splits],
+        )
+        totals += counted
+        for row, split, (right, predicted, gold) in zip(
+            found, splits, counted.tolist(), strict=True
+        ):
+            row[split.names[slot]] = 200.0 * right / max(1, predicted + gold)
+    for row, (right, predicted, gold) in zip(found, totals.tolist(), strict=True):
+        row["all"] = 200.0 * right / max(1, predicted + gold)
+    return found

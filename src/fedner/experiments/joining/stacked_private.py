@@ -1,0 +1,320 @@
+"""DP-SGD of stacked taggers: exact clipping of every sentence, simulated noise on the sum.
+
+One forward and one backward pass give the gradients at the LSTM's gates and at the emissions. From
+them and the layers' inputs follow the norm of each sentence's whole gradient, by products of tokens,
+and then the sum of all of them, each times its factor: as in `privacy.dpsgd`, in single precision
+and for honest weights. A test compares the sums. Noise comes from a seed: for experiments, it
+protects nobody.
+
+Shapes: M models, B sentences of each, N = M B rows, L tokens, D features, H hidden units, G = 4H
+gates, K tags, R rank, E numbers of a description.
+"""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from fedner.experiments.joining import stack, stacked_crf
+from fedner.experiments.joining.stack import Rows, Tags, Tokens, Weights
+from fedner.experiments.joining.training import Indices, Sentences
+from fedner.seeds import seeded
+
+ROWS_AT_ONCE = 2_048  # of all models together
+_BETAS, _EPSILON = (0.9, 0.999), 1e-8
+
+
+@dataclass(frozen=True, slots=True)
+class Platform:
+    """One platform of every model: its sentences, and what its tags mean."""
+
+    sentences: Sequence[Indices]
+    tags: Tags
+
+
+@dataclass(frozen=True, slots=True)
+class PrivatePlan:
+    """How a stack is trained under differential privacy.
+
+    Attributes:
+        steps: How many steps.
+        probability: With which every sentence enters a step.
+        noise_multipliers: Of each model; 0 clips without noise.
+        learning_rates: Of each model's Adam, falling linearly to 0.
+        max_grad_norm: The largest norm of a sentence's gradient.
+        noise_seeds: Name sample and noise of each model.
+    """
+
+    steps: int
+    probability: float
+    noise_multipliers: Sequence[float]
+    learning_rates: Sequence[float]
+    max_grad_norm: float
+    noise_seeds: Sequence[int]
+
+
+def train_private(
+    weights: Weights,
+    tokens: Tokens,
+    sentences: Sentences,
+    platforms: Sequence[Platform],
+    plan: PrivatePlan,
+) -> Weights:
+    """Return the weights after DP-SGD; only described heads have the gradients for it."""
+    current = {name: weight.clone() for name, weight in weights.items()}
+    first = {name: torch.zeros_like(weight) for name, weight in current.items()}
+    second = {name: torch.zeros_like(weight) for name, weight in current.items()}
+    device = tokens.features_ND.device
+    noise = [torch.Generator(device).manual_seed(seed) for seed in plan.noise_seeds]
+    expected = plan.probability * np.asarray(
+        [sum(len(each.sentences[m]) for each in platforms) for m in range(len(noise))]
+    )
+    scale_M = torch.tensor(1.0 / expected, dtype=torch.float32, device=device)
+    rates_M = torch.tensor(plan.learning_rates, device=device)
+    for step in range(plan.steps):
+        totals = {name: torch.zeros_like(weight) for name, weight in current.items()}
+        for number, platform in enumerate(platforms):
+            _add_platform(totals, current, tokens, sentences, platform, plan, (step, number))
+        rate_M = rates_M * (1 - step / plan.steps)
+        for name, total in totals.items():
+            _add_noise(total, noise, plan)
+            shape = (-1, *[1] * (total.dim() - 1))
+            total.mul_(scale_M.view(shape))
+            first[name].lerp_(total, 1 - _BETAS[0])
+            second[name].mul_(_BETAS[1]).addcmul_(total, total, value=1 - _BETAS[1])
+            corrected = [1 - beta ** (step + 1) for beta in _BETAS]
+            divisor = (second[name] / corrected[1]).sqrt_().add_(_EPSILON)
+            change = (first[name] / corrected[0]).div_(divisor)
+            current[name].sub_(change.mul_(rate_M.view(shape)))
+    return current
+
+
+def _add_noise(total: Tensor, noise: Sequence[torch.Generator], plan: PrivatePlan) -> None:
+    for model, generator in enumerate(noise):
+        deviation = plan.noise_multipliers[model] * plan.max_grad_norm
+        if deviation:
+            drawn = torch.randn(total.shape[1:], generator=generator, device=total.device)
+            total[model].add_(drawn, alpha=deviation)
+
+
+def _add_platform(
+    totals: Weights,
+    weights: Weights,
+    tokens: Tokens,
+    sentences: Sentences,
+    platform: Platform,
+    plan: PrivatePlan,
+    place: tuple[int, int],
+) -> None:
+    """Add the clipped gradients of one platform's Poisson sample, short sentences first."""
+    drawn = []
+    for model, own in enumerate(platform.sentences):
+        generator = seeded(plan.noise_seeds[model], "joining", "sample", *place)
+        chosen = own[generator.random(len(own)) < plan.probability]
+        drawn.append(chosen[np.argsort(sentences.known_lengths[chosen], kind="stable")])
+    most = max(map(len, drawn))
+    rows_at_once = max(1, ROWS_AT_ONCE // len(drawn))
+    for begin in range(0, most, rows_at_once):
+        parts = [each[begin : begin + rows_at_once] for each in drawn]
+        width = max(map(len, parts))
+        chosen_MB = np.zeros((len(parts), width), dtype=np.int64)
+        is_real = np.zeros((len(parts), width), dtype=np.float32)
+        filler = next(part[0] for part in parts if len(part))
+        for model, part in enumerate(parts):
+            chosen_MB[model] = filler
+            chosen_MB[model, : len(part)] = part
+            is_real[model, : len(part)] = 1.0
+        rows = sentences.rows(chosen_MB)
+        gold_MBL = sentences.gold_VN[0][rows.token_MBL] * rows.mask_MBL
+        real_MB = torch.from_numpy(is_real).to(rows.length_MB.device)
+        add_clipped(
+            totals, weights, tokens, rows, gold_MBL, platform.tags, plan.max_grad_norm, real_MB
+        )
+
+
+@torch.no_grad()
+def add_clipped(
+    totals: Weights,
+    weights: Weights,
+    tokens: Tokens,
+    rows: Rows,
+    gold_MBL: Tensor,
+    tags: Tags,
+    max_grad_norm: float,
+    real_MB: Tensor,
+) -> Tensor:
+    """Add each sentence's clipped gradient to the totals; return the norms before (M, B)."""
+    encoder = _encode(weights, tokens, rows)
+    head = _head(weights, encoder.states_MBLD, rows, gold_MBL, tags)
+    into_gates_LXBG = encoder.backward(head.into_states_MBLD)
+    squares_N = _lstm_squares(encoder, into_gates_LXBG, rows) + head.squares_N
+    norms_N = squares_N.clamp_min(0).sqrt()
+    factor_MB = (max_grad_norm / norms_N.clamp_min(1e-12)).clamp_max(1.0).view_as(real_MB) * real_MB
+    _add_lstm(totals, encoder, into_gates_LXBG, factor_MB)
+    head.add(totals, factor_MB)
+    return norms_N.view_as(real_MB)
+
+
+class _Encoder:
+    """The BiLSTM of a batch with all that its gradients are made of."""
+
+    def __init__(self, x_MBLD: Tensor, gates_LXBG: Tensor, states_LXBH: Tensor, mirror: Tensor):
+        self.x_MBLD, self.gates_LXBG, self.states_LXBH = x_MBLD, gates_LXBG, states_LXBH
+        self.mirrored_MBL = mirror
+        num_models = len(x_MBLD)
+        ahead, back = states_LXBH.unflatten(1, (2, num_models)).permute(1, 2, 3, 0, 4).unbind(0)
+        self.states_MBLD = torch.cat((ahead, stack._reordered(back, mirror)), -1).detach()
+
+    def backward(self, into_MBLD: Tensor) -> Tensor:
+        """Return the gradient at the gates (L, 2 M, B, G), from that at the states."""
+        ahead, back = into_MBLD.chunk(2, -1)
+        both = torch.stack((ahead, stack._reordered(back, self.mirrored_MBL)))
+        into_LXBH = both.permute(3, 0, 1, 2, 4).flatten(1, 2)
+        (gradient,) = torch.autograd.grad(self.states_LXBH, self.gates_LXBG, into_LXBH)
+        return gradient
+
+
+def _encode(weights: Weights, tokens: Tokens, rows: Rows) -> _Encoder:
+    x_MBLD = tokens.features_ND[rows.token_MBL].float() * rows.mask_MBL[..., None]
+    num_models, num_rows, num_tokens, size = x_MBLD.shape
+    mirrored_MBL = stack._mirrored(rows.length_MB, num_tokens)
+    gates = []
+    for direction in range(2):
+        bias_MG = sum(weights[name] for name in stack._BIASES[direction])
+        gates_MNG = torch.baddbmm(
+            bias_MG[:, None],  # type: ignore[index]
+            x_MBLD.reshape(num_models, -1, size),
+            weights[stack._INPUT[direction]].transpose(1, 2),
+        )
+        gates_MBLG = gates_MNG.view(num_models, num_rows, num_tokens, -1)
+        gates.append(stack._reordered(gates_MBLG, mirrored_MBL) if direction else gates_MBLG)
+    gates_LXBG = torch.stack(gates).permute(3, 0, 1, 2, 4).flatten(1, 2).contiguous()
+    with torch.enable_grad():
+        leaf = gates_LXBG.requires_grad_()
+        recurrent_XGH = torch.cat([weights[name] for name in stack._HIDDEN])
+        states: Tensor = stack._Recurrence.apply(leaf, recurrent_XGH)  # type: ignore[no-untyped-call]
+    return _Encoder(x_MBLD, leaf, states, mirrored_MBL)
+
+
+def _by_direction(encoder: _Encoder, into_gates_LXBG: Tensor, direction: int):  # type: ignore[no-untyped-def]
+    """Return gates' gradients, inputs and earlier states of one direction, tokens in its order."""
+    num_models = len(encoder.x_MBLD)
+    chosen = slice(direction * num_models, (direction + 1) * num_models)
+    into_MBLG = into_gates_LXBG[:, chosen].permute(1, 2, 0, 3)
+    states_LXBH = encoder.states_LXBH.detach()[:, chosen]
+    before_MBLH = torch.nn.functional.pad(states_LXBH[:-1], (0, 0, 0, 0, 0, 0, 1, 0)).permute(
+        1, 2, 0, 3
+    )
+    x_MBLD = encoder.x_MBLD
+    if direction:
+        x_MBLD = stack._reordered(x_MBLD, encoder.mirrored_MBL)
+    return into_MBLG, x_MBLD, before_MBLH
+
+
+def _gram(values_MBLD: Tensor) -> Tensor:
+    flat = values_MBLD.flatten(0, 1)
+    return torch.bmm(flat, flat.transpose(1, 2))
+
+
+def _lstm_squares(encoder: _Encoder, into_gates_LXBG: Tensor, rows: Rows) -> Tensor:
+    """Return the squared norm of each row's gradient of the BiLSTM (N,)."""
+    del rows
+    total = torch.zeros((), device=into_gates_LXBG.device)
+    for direction in range(2):
+        into, x, before = _by_direction(encoder, into_gates_LXBG, direction)
+        # Two biases get the same gradient: inputs of a constant 1.
+        total = total + (_gram(into) * (_gram(x) + _gram(before) + 2.0)).sum((1, 2))
+    return total
+
+
+def _add_lstm(
+    totals: Weights, encoder: _Encoder, into_gates_LXBG: Tensor, factor_MB: Tensor
+) -> None:
+    for direction in range(2):
+        into, x, before = _by_direction(encoder, into_gates_LXBG, direction)
+        scaled_MGN = (into * factor_MB[..., None, None]).flatten(1, 2).transpose(1, 2)
+        totals[stack._INPUT[direction]].baddbmm_(scaled_MGN, x.flatten(1, 2))
+        totals[stack._HIDDEN[direction]].baddbmm_(scaled_MGN, before.flatten(1, 2))
+        for name in stack._BIASES[direction]:
+            totals[name].add_(scaled_MGN.sum(2))
+
+
+@dataclass(frozen=True, slots=True)
+class _Head:
+    """The described head of a batch: gradients at the emissions and what follows from them."""
+
+    weights: Weights
+    tags: Tags
+    states_MBLD: Tensor
+    into_MBLK: Tensor
+    steps_N8: Tensor
+    into_states_MBLD: Tensor
+    squares_N: Tensor
+
+    def add(self, totals: Weights, factor_MB: Tensor) -> None:
+        """Add the weighted sum of all rows' gradients."""
+        scaled_MBLK = self.into_MBLK * factor_MB[..., None, None]
+        flat_MND = self.states_MBLD.flatten(1, 2)
+        # One gradient for the folded weight of all tags: the maps' own follow from it.
+        folded_MKD = torch.bmm(scaled_MBLK.flatten(1, 2).transpose(1, 2), flat_MND)
+        totals["emissions.outside.weight"].add_(folded_MKD[:, :1])
+        for kind, own_MKE in _of_kind(self.tags):
+            token_MRD = self.weights[f"emissions.token.{kind}.weight"]
+            type_MRE = self.weights[f"emissions.type.{kind}.weight"]
+            root = math.sqrt(token_MRD.shape[1])
+            query_MKR = torch.bmm(own_MKE, type_MRE.transpose(1, 2)) / root
+            totals[f"emissions.token.{kind}.weight"].baddbmm_(
+                query_MKR.transpose(1, 2), folded_MKD
+            )
+            answer_MKR = torch.bmm(folded_MKD, token_MRD.transpose(1, 2)) / root
+            totals[f"emissions.type.{kind}.weight"].baddbmm_(answer_MKR.transpose(1, 2), own_MKE)
+        weighted_M8 = (self.steps_N8 * factor_MB.view(-1, 1)).view(len(factor_MB), -1, 8).sum(1)
+        totals["decoder.steps"].add_(weighted_M8)
+
+
+def _of_kind(tags: Tags) -> list[tuple[str, Tensor]]:
+    """Return the vectors of the tags of each kind, zeros for all other tags (M, K, E)."""
+    is_begin_K1 = tags.is_begin_K[:, None]
+    is_inside_K1 = ~is_begin_K1.clone()
+    is_inside_K1[0] = False
+    return [("B", tags.vectors_MKE * is_begin_K1), ("I", tags.vectors_MKE * is_inside_K1)]
+
+
+def _head(
+    weights: Weights, states_MBLD: Tensor, rows: Rows, gold_MBL: Tensor, tags: Tags
+) -> _Head:
+    found = stack.potentials(weights, states_MBLD, rows, tags)
+    into_NLK, steps_NKK = stacked_crf.row_gradients(found, gold_MBL.flatten(0, 1))
+    into_MBLK = into_NLK.view(*states_MBLD.shape[:3], -1) * tags.is_own_MK[:, None, None]
+    steps_N8 = _by_step(steps_NKK, tags)
+    folded_MKD = stack._described(weights, tags)
+    into_states = torch.matmul(into_MBLK, folded_MKD[:, None])
+    squares_N = steps_N8.square().sum(1)
+    outside_NLD = into_MBLK[..., :1] * states_MBLD
+    squares_N = squares_N + outside_NLD.sum(2).square().sum(-1).flatten()
+    states_gram = _gram(states_MBLD)
+    for kind, own_MKE in _of_kind(tags):
+        token_MRD = weights[f"emissions.token.{kind}.weight"]
+        type_MRE = weights[f"emissions.type.{kind}.weight"]
+        root = math.sqrt(token_MRD.shape[1])
+        query_MKR = torch.bmm(own_MKE, type_MRE.transpose(1, 2)) / root
+        arrived_MBLR = torch.matmul(into_MBLK, query_MKR[:, None])
+        squares_N = squares_N + (_gram(arrived_MBLR) * states_gram).sum((1, 2))
+        mapped_MBLR = torch.matmul(states_MBLD, token_MRD.transpose(1, 2)[:, None]) / root
+        answers_MBKR = torch.matmul(into_MBLK.transpose(2, 3), mapped_MBLR)
+        types_MKK = torch.bmm(own_MKE, own_MKE.transpose(1, 2))
+        products = torch.matmul(answers_MBKR, answers_MBKR.transpose(2, 3)) * types_MKK[:, None]
+        squares_N = squares_N + products.sum((2, 3)).flatten()
+    return _Head(weights, tags, states_MBLD, into_MBLK, steps_N8, into_states, squares_N)
+
+
+def _by_step(steps_NKK: Tensor, tags: Tags) -> Tensor:
+    """Return each row's gradient of the eight numbers of the kind-only transitions (N, 8)."""
+    kept_NKK = steps_NKK * tags.allowed_KK
+    by_nine = steps_NKK.new_zeros(len(steps_NKK), 9)
+    by_nine.index_add_(1, tags.step_KK.flatten(), kept_NKK.flatten(1))
+    places = torch.tensor(list(stack.STEP_ORDER.values()), device=steps_NKK.device)
+    return by_nine[:, places]
