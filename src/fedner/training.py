@@ -19,6 +19,7 @@ from fedner.corpus.schemes import decode
 from fedner.corpus.sentence import Entity, Sentence
 from fedner.corpus.splits import holdout
 from fedner.errors import FednerError
+from fedner.models.averaged import AnyTagger
 from fedner.models.features import Batch, EncodedCorpus, TagSpace, collate, select
 from fedner.models.graphed import RecordedSteps, autocast, recorded_steps
 from fedner.models.tagger import Tagger
@@ -348,7 +349,7 @@ def evaluation_batches(lengths: "NDArray[np.int64]") -> Iterator["NDArray[np.int
         start += size
 
 
-def predict_tags(tagger: Tagger, corpus: EncodedCorpus) -> list["NDArray[np.int64]"]:
+def predict_tags(tagger: AnyTagger, corpus: EncodedCorpus) -> list["NDArray[np.int64]"]:
     """Return the best tags of every sentence, in the order of the corpus."""
     tagger.eval()
     result: list[NDArray[np.int64]] = [np.zeros(0, dtype=np.int64)] * len(corpus)
@@ -374,7 +375,7 @@ class Evaluation:
     sentences: Sequence[Sentence]
     space: TagSpace
 
-    def predictions(self, tagger: Tagger) -> list[list[Entity]]:
+    def predictions(self, tagger: AnyTagger) -> list[list[Entity]]:
         """Return the entities that the tagger finds in each sentence."""
         names = np.asarray(self.space.tags, dtype=object)
         return [
@@ -382,7 +383,7 @@ class Evaluation:
             for tags in predict_tags(tagger, self.corpus)
         ]
 
-    def scores(self, tagger: Tagger) -> Scores:
+    def scores(self, tagger: AnyTagger) -> Scores:
         """Score the tagger against the gold entities."""
         gold = [sentence.entities for sentence in self.sentences]
         return score(

@@ -141,4 +141,4 @@ def context_features(encoder: AnyEncoder, sentences: Sequence[Sentence]) -> Tens
 
 
 def _device_of(model: LoadedTagger) -> torch.device:
-    return model.tagger.emissions.weight.device
+    return next(model.tagger.parameters()).device

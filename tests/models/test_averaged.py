@@ -1,0 +1,116 @@
+"""Averages of taggers: the mean of emissions and chains, and everything that reads texts with it."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from small_platform import small, small_platform
+
+from fedner.corpus.sentence import Sentence
+from fedner.errors import FednerError
+from fedner.models.averaged import AveragedTagger, chain_of, mean_chain
+from fedner.models.embeddings.words import HashedWords, WordEmbedding
+from fedner.models.features import TagSpace, collate, encode_corpus
+from fedner.models.layers.crf import CRF
+from fedner.models.layers.softmax import SoftmaxDecoder
+from fedner.models.zoo import RECIPES, Recipe, build_tagger
+from fedner.privacy.dpsgd import accumulate
+from fedner.training import Evaluation, TrainingSettings, predict_tags, train
+
+PLATFORM = small_platform()
+PLAIN = small(RECIPES["CNN-LSTM-CRF"])
+CHARACTERS = small(RECIPES["CNN-CLSTM-CRF"])
+
+
+def members(*recipes: Recipe) -> list:
+    """Return taggers that are trained a little, so that they differ and have a chain."""
+    found = []
+    for seed, recipe in enumerate(recipes, start=1):
+        tagger = build_tagger(recipe, PLATFORM.words, PLATFORM.space, seed=seed)
+        train(tagger, PLATFORM.encoded(recipe), TrainingSettings(epochs=2, batch_size=8), seed)
+        found.append(tagger.eval())
+    return found
+
+
+@pytest.fixture(scope="module")
+def pair() -> AveragedTagger:
+    return AveragedTagger(members(PLAIN, CHARACTERS), (PLAIN, CHARACTERS), PLATFORM.space).eval()
+
+
+def test_emissions_and_chain_are_means(pair: AveragedTagger) -> None:
+    one, other = pair.taggers
+    batch = collate(PLATFORM.encoded(CHARACTERS), range(9))
+    with torch.no_grad():
+        assert torch.allclose(pair(batch), (one(batch) + other(batch)) / 2, atol=1e-6)
+    for name in ("start", "end", "transitions"):
+        found, mine, theirs = (getattr(each.decoder, name) for each in (pair, one, other))
+        allowed = ~getattr(one.decoder, f"forbidden_{name}")
+        assert torch.allclose(found[allowed], ((mine + theirs) / 2)[allowed], atol=1e-6)
+    assert torch.equal(
+        pair.decoder.forbidden_transitions, one.decoder.forbidden_transitions
+    )
+    assert not any(each.requires_grad for each in pair.parameters())
+
+
+def test_best_paths_are_those_of_the_mean_scores(pair: AveragedTagger) -> None:
+    """The slow way: every path of short sentences is enumerated."""
+    corpus = encode_corpus(
+        [Sentence.of(each.tokens[:4]) for each in PLATFORM.sentences[:5]], PLATFORM.words
+    )
+    chain = mean_chain([chain_of(each.decoder) for each in pair.taggers])
+    for at in range(len(corpus)):
+        batch = collate(corpus, [at])
+        with torch.no_grad():
+            scores_LK = torch.stack([each(batch)[0] for each in pair.taggers]).mean(0).double()
+        paths = torch.cartesian_prod(*[torch.arange(len(PLATFORM.space.tags))] * len(scores_LK))
+        total = chain.start_K[paths[:, 0]] + chain.end_K[paths[:, -1]]
+        for token in range(len(scores_LK)):
+            total = total + scores_LK[token][paths[:, token]]
+            if token:
+                total = total + chain.transitions_KK[paths[:, token - 1], paths[:, token]]
+        assert pair.best_tags(batch)[0].tolist() == paths[total.argmax()].tolist()
+
+
+def test_an_average_of_one_is_itself() -> None:
+    (tagger,) = members(PLAIN)
+    alone = AveragedTagger([tagger], [PLAIN], PLATFORM.space)
+    corpus = PLATFORM.encoded(PLAIN)
+    for one, other in zip(predict_tags(tagger, corpus), predict_tags(alone, corpus), strict=True):
+        assert np.array_equal(one, other)
+    part = Evaluation(corpus, PLATFORM.sentences, PLATFORM.space)
+    assert part.scores(alone) == part.scores(tagger)
+
+
+def test_decoders_without_a_chain_stay_without_one() -> None:
+    soft = replace(PLAIN, decoder="softmax")
+    both = AveragedTagger(members(soft, soft), (soft, soft), PLATFORM.space)
+    assert isinstance(both.decoder, SoftmaxDecoder)
+    mixed = AveragedTagger(members(PLAIN, soft), (PLAIN, soft), PLATFORM.space)
+    assert isinstance(mixed.decoder, CRF)
+    assert mixed.decoder.is_constrained
+
+
+def test_what_does_not_fit_together_is_refused() -> None:
+    (tagger,) = members(PLAIN)
+    with pytest.raises(FednerError, match="tags cannot be averaged"):
+        AveragedTagger([tagger], [PLAIN], TagSpace.of(["Drug"], "BIO"))
+    with pytest.raises(FednerError, match="no taggers"):
+        AveragedTagger([], [], PLATFORM.space)
+    other = build_tagger(PLAIN, small_platform(trainable=False).words, PLATFORM.space)
+    AveragedTagger([tagger, other], [PLAIN, PLAIN], PLATFORM.space)  # equal origins will do
+    strange = build_tagger(PLAIN, WordEmbedding(HashedWords(10, 40)), PLATFORM.space)
+    with pytest.raises(FednerError, match="other word vectors"):
+        AveragedTagger([tagger, strange], [PLAIN, PLAIN], PLATFORM.space)
+
+
+def test_gradients_are_refused(pair: AveragedTagger) -> None:
+    corpus = PLATFORM.encoded(CHARACTERS)
+    with pytest.raises(FednerError, match="is not trained"):
+        train(pair, corpus, TrainingSettings(epochs=1), 1)  # type: ignore[arg-type]
+    with pytest.raises(FednerError, match="trains nothing"):
+        accumulate(pair, corpus, [[0], [1, 2]], 1.0)  # type: ignore[arg-type]
+    thawed = AveragedTagger(members(PLAIN), [PLAIN], PLATFORM.space).requires_grad_()
+    with pytest.raises(FednerError, match="is not trained"):
+        accumulate(thawed, corpus, [[0], [1, 2]], 1.0)  # type: ignore[arg-type]
