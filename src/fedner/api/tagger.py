@@ -1,6 +1,6 @@
 """A tagger as people use it: train it on a corpus, save it, load it, let it read."""
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -59,6 +59,11 @@ class Tagger:
     def recipe(self) -> str:
         """The name of its recipe."""
         return self.predictor.model.recipe.name
+
+    @property
+    def facts(self) -> Mapping[str, Any]:
+        """What was noted when it was made: its labels, rounds, what a joining came to."""
+        return self.predictor.model.facts
 
     @classmethod
     def train(

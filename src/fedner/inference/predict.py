@@ -4,8 +4,8 @@ Documents are taken in chunks of bounded size (`reading.py`); within a chunk sen
 length.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import numpy as np
@@ -41,10 +41,12 @@ class Predictor:
     Attributes:
         model: The tagger and what it needs.
         joins_KK: Which tag goes on with the mention of which.
+        untested: The types that it knows by their description alone: nobody scored it on them.
     """
 
     model: LoadedTagger
     joins_KK: Tensor = field(repr=False)
+    untested: tuple[str, ...] = ()
 
     @classmethod
     def of(cls, model: LoadedTagger) -> "Predictor":
@@ -60,9 +62,25 @@ class Predictor:
         vectors: Path | None = None,
         context: Path | None = None,
         device: torch.device | str = "cpu",
+        types: Mapping[str, str] | None = None,
     ) -> "Predictor":
-        """Load a saved tagger; `load_tagger` explains the arguments."""
-        return cls.of(load_tagger(Path(folder), vectors=vectors, context=context, device=device))
+        """Load a saved tagger; `load_tagger` explains the other arguments.
+
+        Args:
+            folder: The folder of the tagger.
+            vectors: Its word vectors, where they are not found by themselves.
+            context: The weights of its context encoder, likewise.
+            device: Where it shall run.
+            types: Types to look for, by name and description, in place of its own.
+
+        Raises:
+            FednerError: There is no such tagger, or it does not know types by descriptions.
+        """
+        model = load_tagger(Path(folder), vectors=vectors, context=context, device=device)
+        if not types:
+            return cls.of(model)
+        fresh = cls.of(retyped(model, types))
+        return replace(fresh, untested=tuple(fresh.model.space.labels))
 
     def predict(self, text: str) -> tuple[Mention, ...]:
         """Return the mentions of one text, split into sentences by rule."""

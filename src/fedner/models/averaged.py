@@ -75,6 +75,9 @@ class AveragedTagger(nn.Module):
         Raises:
             FednerError: Always.
         """
+        self._refuse()
+
+    def _refuse(self) -> NoReturn:
         raise FednerError(
             f"an average of {len(self.members)} taggers is not trained: it has no gradients, of "
             "batches or of single units",
@@ -92,7 +95,7 @@ class AveragedTagger(nn.Module):
             FednerError: Always.
         """
         del batch
-        return self.stages
+        self._refuse()
 
     @torch.no_grad()
     def best_tags(self, batch: Batch) -> Tensor:

@@ -5,18 +5,16 @@ of that fold; counts are pooled over the folds. The test part has no part in it.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from contextlib import suppress
 from functools import partial
 
 from fedner.corpus.groups import Grouping
 from fedner.corpus.splits import k_folds
-from fedner.errors import FednerError
 from fedner.runs.joining.candidates import Arm, Grid, Setting
 from fedner.runs.joining.jobs import Found, Job, predictions, run_job
 from fedner.runs.joining.newcomer import FOLDS, Newcomer
 from fedner.runs.joining.store import Store
 from fedner.runs.side_by_side import side_by_side
-from fedner.scoring import Counts, micro, strict_by_sentence
+from fedner.scoring import Counts, strict_by_sentence
 
 OnJob = Callable[[int, int, str], None]  # how many are done, of how many, and which one just was
 
@@ -72,6 +70,7 @@ def run_jobs(
         return
     loads = {name: len(job.train) * job.setting.epochs for name, job in missing.items()}
     side_by_side(work, loads, min(workers, len(missing)), told)
+    on_job(len(jobs), len(jobs), "")  # the last report may still be on its way
 
 
 def _work(

@@ -9,10 +9,11 @@ Shapes: B sentences, L tokens, T tokens of all held-out sentences, K tags.
 import hashlib
 import json
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, field
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from fedner.corpus.schemes import decode
@@ -144,21 +145,17 @@ def predictions(
 
 def _best_tags(
     emissions_TK: Tensor, chain: Chain, lengths: Sequence[int]
-) -> list["np.ndarray[tuple[int, ...], np.dtype[np.int64]]"]:
+) -> list[NDArray[np.int64]]:
     """Return the best tags of each sentence."""
-    rows = emissions_TK.split(list(lengths))
-    result = [np.zeros(0, np.int64)] * len(rows)
+    rows = torch.split(emissions_TK, list(lengths))
+    result: list[NDArray[np.int64]] = [np.zeros(0, np.int64)] * len(rows)
     for chosen in evaluation_batches(np.asarray(lengths, np.int64)):
         padded_BLK = torch.nn.utils.rnn.pad_sequence([rows[at] for at in chosen], batch_first=True)
-        batch = replace_emissions(chain, padded_BLK, [lengths[at] for at in chosen])
+        batch = chain._replace(
+            emissions_BLK=padded_BLK.double(),
+            lengths_B=torch.tensor([lengths[at] for at in chosen]),
+        )
         tags_BL, _ = crf_kernels.best_paths(batch)
         for row, at in enumerate(chosen):
             result[at] = tags_BL[row, : lengths[at]].numpy()
     return result
-
-
-def replace_emissions(chain: Chain, emissions_BLK: Tensor, lengths: Sequence[int]) -> Chain:
-    """Return a chain with the emissions of a batch."""
-    return chain._replace(
-        emissions_BLK=emissions_BLK.double(), lengths_B=torch.tensor(lengths, dtype=torch.int64)
-    )

@@ -197,7 +197,7 @@ def _results(
         "local-only": [local],
         "average": [joined, local],
     }
-    results = {method: _result(own, found[method]) for method in METHODS}
+    results: dict[str, MethodResult] = {method: _result(own, found[method]) for method in METHODS}
     if not own.received.is_described:
         return results
     untrained = own.tagger(JOINED)

@@ -51,12 +51,9 @@ class Store:
         if held is None:
             raise FednerError(f"{self._path(job)} is not there", "Run the same command again.")
         tensors, _ = held
-        nothing = torch.zeros(0, 0, tensors["emissions"].shape[1])
-        chain = Chain(
-            nothing,
-            *(tensors[name] for name in _CHAIN),
-            torch.zeros(0, dtype=torch.int64),
-        )
+        start_K, end_K, steps_KK = (tensors[name] for name in _CHAIN)
+        nothing, none = torch.zeros(0, 0, len(start_K)), torch.zeros(0, dtype=torch.int64)
+        chain = Chain(nothing, start_K, end_K, steps_KK, none)
         weights = {
             name.removeprefix(_WEIGHTS): each
             for name, each in tensors.items()
