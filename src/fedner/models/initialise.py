@@ -4,8 +4,9 @@ Parameters of one name, shape and seed are equal on every platform and machine, 
 taggers hold. Weights and biases of linear maps, convolutions and LSTMs are uniform within
 1 / sqrt(values that one output reads), as torch has them; the forget gates of LSTMs begin open
 with a bias of 1 (Jozefowicz et al. 2015); characters are uniform with variance 1 / dimension (Ma
-and Hovy 2016); the CRF begins at zero, where all tag sequences that the scheme allows are alike. A
-pretrained encoder begins as it was trained, and its adapters with a change of zero.
+and Hovy 2016); the CRF begins at zero, where all tag sequences that the scheme allows are alike,
+and so does the residual of a described head. A pretrained encoder begins as it was trained, and
+its adapters with a change of zero.
 """
 
 import math
@@ -19,8 +20,13 @@ from fedner.models.tagger import Tagger
 from fedner.seeds import seeded
 
 # Parameters that begin as their module made them, beside those of layers that keep their first
-# values: a word table and a trained encoder begin as their public source, the CRF at zero.
-_LEFT_ALONE = ("embeddings.words.", "embeddings.context.model.", "decoder.")
+# values: a word table and a trained encoder begin as their public source, CRF and residual at zero.
+_LEFT_ALONE = (
+    "embeddings.words.",
+    "embeddings.context.model.",
+    "emissions.residual.",
+    "decoder.",
+)
 
 
 @torch.no_grad()

@@ -24,10 +24,20 @@ PRESETS: dict[str, tuple[str, ...]] = {
 
 
 TAG_MODULES = ("emissions", "decoder")
+# What belongs to the tags of one platform even where the head is shared: never transmitted.
+ALWAYS_PRIVATE = "emissions.residual"
 
 
-def shares_tags(shared: str | Sequence[str]) -> bool:
-    """Whether a partition, by preset or by modules, shares what belongs to single tags."""
+def shares_tags(shared: str | Sequence[str], head: str = "free") -> bool:
+    """Whether a partition, by preset or by modules, shares what belongs to single tags.
+
+    Args:
+        shared: The preset, or the modules.
+        head: That of the recipe. A "described" one has nothing of single tags but its residual,
+            which stays private.
+    """
+    if head == "described":
+        return False
     prefixes = PRESETS.get(shared, ()) if isinstance(shared, str) else shared
     return any(prefix.partition(".")[0] in TAG_MODULES for prefix in prefixes)
 
@@ -66,14 +76,16 @@ def partition(names: Iterable[str], shared: str | Sequence[str]) -> Partition:
     Args:
         names: Every trainable parameter of the model.
         shared: A key of `PRESETS`, of which modules that the model lacks or holds frozen are left
-            out; or dotted prefixes of one's own, each of which must match.
+            out; or dotted prefixes of one's own, each of which must match. The residual of a
+            described head is private in any case.
 
     Raises:
-        FednerError: There is no such preset, it shares nothing of this model, or prefixes match
-            nothing: all of them are named.
+        FednerError: There is no such preset, it shares nothing of this model, prefixes match
+            nothing (all of them are named), or one names what is always private.
     """
     every = sorted(names)
     prefixes = _preset(shared, every) if isinstance(shared, str) else tuple(shared)
+    _check_private(prefixes)
     unmatched = [p for p in prefixes if not any(lies_under(name, p) for name in every)]
     is_lost = len(unmatched) == len(prefixes) if isinstance(shared, str) else bool(unmatched)
     if unmatched and is_lost:
@@ -83,11 +95,25 @@ def partition(names: Iterable[str], shared: str | Sequence[str]) -> Partition:
             f"What is trained here: {', '.join(modules)}. Share one of them, share 'nothing', or "
             "train the module in question.",
         )
-    is_shared = {name for name in every if any(lies_under(name, p) for p in prefixes)}
+    is_shared = {
+        name
+        for name in every
+        if any(lies_under(name, p) for p in prefixes) and not lies_under(name, ALWAYS_PRIVATE)
+    }
     return Partition(
         tuple(name for name in every if name in is_shared),
         tuple(name for name in every if name not in is_shared),
     )
+
+
+def _check_private(prefixes: Iterable[str]) -> None:
+    wrong = [prefix for prefix in prefixes if lies_under(prefix, ALWAYS_PRIVATE)]
+    if wrong:
+        raise FednerError(
+            f"shared modules {wrong}: the residual of a described head belongs to the tags of one "
+            "platform",
+            "Leave it out of the shared modules: it stays on its platform.",
+        )
 
 
 def _preset(name: str, parameters: Iterable[str]) -> tuple[str, ...]:

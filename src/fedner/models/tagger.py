@@ -7,7 +7,7 @@ checkpoints go by them.
 Shapes: B sentences, L tokens, K tags, D features.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import torch
 from torch import Tensor, nn
@@ -19,14 +19,17 @@ from fedner.models.features import Batch
 from fedner.models.layers.character_cnn import CharacterCNN
 from fedner.models.layers.context import PrecomputedContext
 from fedner.models.layers.crf import CRF
+from fedner.models.layers.described import DescribedEmissions
 from fedner.models.layers.dropout import Dropout
+from fedner.models.layers.kind_crf import KindCRF
 from fedner.models.layers.scalar_mix import ScalarMix
 from fedner.models.layers.softmax import SoftmaxDecoder
 from fedner.models.layers.table import build_layer
 from fedner.models.layers.word_shapes import WordShapes
 from fedner.models.stages import FIRST, Stage, StageRecipe, Stages, walk
 
-Decoder = CRF | SoftmaxDecoder
+Decoder = CRF | KindCRF | SoftmaxDecoder
+Head = nn.Linear | DescribedEmissions
 _OWN_NAMES = ("embeddings", "dropout", "emissions", "decoder")
 
 
@@ -106,6 +109,7 @@ class Tagger(nn.Module):
         encoders: Sequence[StageRecipe],
         decoder: Decoder,
         dropout: float = 0.2,
+        head: Callable[[int], Head] | None = None,
     ) -> None:
         """Build the encoders one after the other, each for what the one before gives.
 
@@ -114,6 +118,8 @@ class Tagger(nn.Module):
             encoders: The stages between embeddings and emissions.
             decoder: What reads the emissions.
             dropout: After every encoder.
+            head: Makes what gives the emissions from the size of what it reads; None for a linear
+                layer.
         """
         super().__init__()
         self.embeddings = embeddings
@@ -125,7 +131,9 @@ class Tagger(nn.Module):
             self.add_module(name, layer)
             dimension = _dimension_out(name, layer)
         self.dropout = Dropout(dropout)
-        self.emissions = nn.Linear(dimension, decoder.num_tags)
+        self.emissions: Head = (
+            nn.Linear(dimension, decoder.num_tags) if head is None else head(dimension)
+        )
         self.decoder = decoder
 
     @property

@@ -17,13 +17,17 @@ from fedner.models.features import TagSpace
 from fedner.models.initialise import initialise
 from fedner.models.layers.character_cnn import CharacterCNN
 from fedner.models.layers.crf import CRF
+from fedner.models.layers.described import DescribedEmissions
+from fedner.models.layers.kind_crf import KindCRF
 from fedner.models.layers.scalar_mix import ScalarMix
 from fedner.models.layers.softmax import SoftmaxDecoder
 from fedner.models.layers.word_shapes import WordShapes
 from fedner.models.stages import StageRecipe
-from fedner.models.tagger import Embeddings, Tagger
+from fedner.models.tagger import Decoder, Embeddings, Head, Tagger
+from fedner.models.types import TypeVectors
 
 DecoderKind = Literal["crf", "softmax"]
+HeadKind = Literal["free", "described"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +48,10 @@ class Recipe:
         widths: The widths of the word CNN; empty for none.
         lstm_layers: Stacked BiLSTM layers; 0 for none.
         decoder: A CRF, or a softmax for each token.
+        head: Whether every tag has weights of its own ("free"), or the emissions come from the
+            descriptions of the types ("described").
+        rank: Of a described head: the size of the space in which tokens and types meet.
+        residual: Whether a described head has a linear layer of the tags' own beside it.
         split: The default partition preset, a key of `partition.PRESETS`.
         character_dimension: Size of a character embedding.
         character_filters: Filters of the character CNN, of width 3.
@@ -65,6 +73,9 @@ class Recipe:
     widths: tuple[int, ...] = ()
     lstm_layers: int = 1
     decoder: DecoderKind = "crf"
+    head: HeadKind = "free"
+    rank: int = 128
+    residual: bool = False
     split: str = "fedner"
     character_dimension: int = 100
     character_filters: int = 200
@@ -109,6 +120,8 @@ class Recipe:
                 "BiLSTM" if self.lstm_layers == 1 else f"{self.lstm_layers} stacked BiLSTMs"
             )
         parts += [stage.layer for stage in self.extra_stages]
+        if self.head == "described":
+            parts.append("described types")
         parts.append("CRF" if self.decoder == "crf" else "softmax")
         return " -> ".join(parts)
 
@@ -236,6 +249,7 @@ def build_tagger(
     constrained: bool = True,
     encoder: PretrainedEncoder | None = None,
     context_layers: int = 1,
+    types: TypeVectors | int | None = None,
 ) -> Tagger:
     """Return a fresh tagger.
 
@@ -252,11 +266,15 @@ def build_tagger(
         encoder: What is trained in the context slot, for recipes that train an encoder.
         context_layers: How many layers stand side by side in the context features (those of ELMo);
             the tagger learns to mix them.
+        types: The described types, for recipes with a described head, those of `space` among them;
+            or the size of their vectors alone, where these are not known: such a tagger can be
+            filled with weights, not used.
 
     Raises:
-        FednerError: The recipe does not fit the context features or the encoder.
+        FednerError: The recipe does not fit the context features, the encoder or the types.
     """
     _check_context(recipe, context_dimension, encoder, context_layers)
+    _check_types(recipe, types)
     characters = None
     if recipe.characters:
         characters = CharacterCNN(recipe.character_dimension, recipe.character_filters)
@@ -270,13 +288,34 @@ def build_tagger(
         reads_words=recipe.words,
         mix=None if context_layers == 1 else ScalarMix(context_layers),
     )
-    num_tags = len(space.tags)
-    decoder: CRF | SoftmaxDecoder = SoftmaxDecoder(num_tags)
-    if recipe.decoder == "crf":
-        decoder = CRF(num_tags, space.transitions if constrained else None)
-    tagger = Tagger(embeddings, recipe.encoders, decoder, recipe.dropout)
+    decoder = _decoder(recipe, space, constrained=constrained)
+
+    def described(dimension: int) -> Head:
+        known = 0 if types is None else types
+        return DescribedEmissions(dimension, space, known, recipe.rank, residual=recipe.residual)
+
+    head = described if recipe.head == "described" else None
+    tagger = Tagger(embeddings, recipe.encoders, decoder, recipe.dropout, head)
     initialise(tagger, seed)
     return tagger
+
+
+def _decoder(recipe: Recipe, space: TagSpace, *, constrained: bool) -> Decoder:
+    num_tags = len(space.tags)
+    if recipe.decoder == "softmax":
+        return SoftmaxDecoder(num_tags)
+    if recipe.head == "described":
+        return KindCRF(space, constrained=constrained)
+    return CRF(num_tags, space.transitions if constrained else None)
+
+
+def _check_types(recipe: Recipe, types: TypeVectors | int | None) -> None:
+    if (recipe.head == "described") != (types is not None):
+        wanted = "needs described types" if types is None else "has a free head"
+        raise FednerError(
+            f"recipe {recipe.name} {wanted}, but {'none' if types is None else 'some'} are given",
+            'Give TypeVectors exactly where the head of the recipe is "described".',
+        )
 
 
 def _check_context(

@@ -19,13 +19,14 @@ from typing import Any
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor, nn
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from fedner.errors import FednerError
 from fedner.models.embeddings.low_rank import Adapter, attach, merged
 from fedner.models.embeddings.origin import EmbeddingOrigin, Setting
-from fedner.models.embeddings.pieces import PieceBatch, Pieces
+from fedner.models.embeddings.pieces import PieceBatch, Pieces, gather_pieces
 from fedner.models.embeddings.transformer_files import (
     checked_files,
     digest_of,
@@ -57,12 +58,14 @@ class PretrainedEncoder:
         origin: Its files by their digest, and how it is read.
         reading: The same, for whoever reads.
         untrained: Weights that words do not pass through: they are never trained.
+        has_weights: Whether its first weights were opened, or its architecture alone.
     """
 
     folder: Path
     origin: EmbeddingOrigin
     reading: Reading
     untrained: frozenset[str]
+    has_weights: bool
     _model: nn.Module
     _tokenizer: Any  # a tokenizers.Tokenizer, which may not be installed
 
@@ -145,6 +148,28 @@ class PretrainedEncoder:
         shared: dict[int, Any] = {id(weight): weight for weight in self._model.parameters()}
         return copy.deepcopy(self._model, shared)
 
+    @torch.no_grad()
+    def encode(self, sentences: Sequence[Sequence[str]]) -> list[NDArray[np.float32]]:
+        """Return the features (L, D) of each sentence, as they are before any training.
+
+        Raises:
+            FednerError: The architecture alone was opened.
+        """
+        if not self.has_weights:
+            raise FednerError(
+                f"the pretrained weights of the encoder {self.origin.name!r} are not at hand",
+                "Say where they are: `context=` in Python, --context on the command line.",
+            )
+        model = self.frozen_model().eval()
+        device = next(model.parameters()).device
+        model = model.to(device)  # its buffers too: the weights may have moved with a tagger
+        features = []
+        for sentence in sentences:
+            first, length = np.zeros(1, np.int64), np.array([len(sentence)])
+            batch = gather_pieces(self.pieces([sentence]), first, length, device)
+            features.append(token_states(model, batch)[0].cpu().numpy())
+        return features
+
     def __deepcopy__(self, memo: dict[int, object]) -> "PretrainedEncoder":
         return self  # read-only
 
@@ -188,7 +213,8 @@ def _opened(
     }
     origin = EmbeddingOrigin(KIND, name, digest, int(config.hidden_size), settings)
     untrained = frozenset(_unused(model, reading))
-    return PretrainedEncoder(folder, origin, reading, untrained, model, wrapper.backend_tokenizer)
+    tokenizer = wrapper.backend_tokenizer
+    return PretrainedEncoder(folder, origin, reading, untrained, has_weights, model, tokenizer)
 
 
 def _model_in(
@@ -250,15 +276,7 @@ class TrainedEncoder(nn.Module):
 
     def forward(self, batch: PieceBatch) -> Tensor:
         """Return the features of every token (B, L, D), zero where it has no piece."""
-        states = []
-        for pieces, is_piece in batch.groups:
-            with _repeatable(pieces):
-                output = self.encoder(input_ids=pieces, attention_mask=is_piece)
-            states.append(output.last_hidden_state.flatten(0, 1))
-        states_RD = states[0] if len(states) == 1 else torch.cat(states)
-        taken_BLD = states_RD.index_select(0, batch.cell_BL.flatten())
-        taken_BLD = taken_BLD.view(*batch.cell_BL.shape, -1)
-        return taken_BLD * batch.has_piece_BL.unsqueeze(-1)
+        return token_states(self.encoder, batch)
 
     def train(self, mode: bool = True) -> "TrainedEncoder":
         """Turn the encoder's own dropout on or off, that of a frozen one too."""
@@ -273,6 +291,19 @@ class TrainedEncoder(nn.Module):
             typed: Callable[..., object] = move
             typed(fn, recurse)
         return self
+
+
+def token_states(encoder: nn.Module, batch: PieceBatch) -> Tensor:
+    """Return what an encoder makes of every token (B, L, D), zero where it has no piece."""
+    states = []
+    for pieces, is_piece in batch.groups:
+        with _repeatable(pieces):
+            output = encoder(input_ids=pieces, attention_mask=is_piece)
+        states.append(output.last_hidden_state.flatten(0, 1))
+    states_RD = states[0] if len(states) == 1 else torch.cat(states)
+    taken_BLD = states_RD.index_select(0, batch.cell_BL.flatten())
+    taken_BLD = taken_BLD.view(*batch.cell_BL.shape, -1)
+    return taken_BLD * batch.has_piece_BL.unsqueeze(-1)
 
 
 def _repeatable(pieces: Tensor) -> AbstractContextManager[object]:

@@ -14,6 +14,8 @@ from fedner.models.layers import (
     character_cnn,
     context,
     crf,
+    described,
+    kind_crf,
     linear,
     scalar_mix,
     softmax,
@@ -33,9 +35,11 @@ LAYERS: dict[type[nn.Module], LayerForms] = {
     word_cnn.WordCNN: word_cnn.FORMS,
     bilstm.BiLSTM: bilstm.FORMS,
     nn.Linear: linear.FORMS,
+    described.DescribedEmissions: described.FORMS,
 }
 DECODERS: dict[type[nn.Module], DecoderForms] = {
     crf.CRF: crf.FORMS,
+    kind_crf.KindCRF: kind_crf.FORMS,
     softmax.SoftmaxDecoder: softmax.FORMS,
 }
 
