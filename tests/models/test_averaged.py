@@ -1,7 +1,6 @@
-"""Averages of taggers: the mean of emissions and chains, and everything that reads texts with it."""
+"""Averages of taggers: the mean of emissions and chains, and all that reads texts with it."""
 
 from dataclasses import replace
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -48,9 +47,7 @@ def test_emissions_and_chain_are_means(pair: AveragedTagger) -> None:
         found, mine, theirs = (getattr(each.decoder, name) for each in (pair, one, other))
         allowed = ~getattr(one.decoder, f"forbidden_{name}")
         assert torch.allclose(found[allowed], ((mine + theirs) / 2)[allowed], atol=1e-6)
-    assert torch.equal(
-        pair.decoder.forbidden_transitions, one.decoder.forbidden_transitions
-    )
+    assert torch.equal(pair.decoder.forbidden_transitions, one.decoder.forbidden_transitions)
     assert not any(each.requires_grad for each in pair.parameters())
 
 

@@ -51,9 +51,7 @@ Epochs = Annotated[
 NumWorkers = Annotated[
     int, typer.Option("--workers", help="How many trainings run side by side on the CPU.")
 ]
-Device = Annotated[
-    Literal["cpu", "cuda", "auto"], typer.Option("--device", help="Where to train.")
-]
+Device = Annotated[Literal["cpu", "cuda", "auto"], typer.Option("--device", help="Where to train.")]
 
 
 @takes_reading()

@@ -135,7 +135,7 @@ def _potentials(scores: object) -> Tensor:
 
 
 def _mean_decoder(decoders: Sequence[Decoder], space: TagSpace) -> Decoder:
-    """Return one decoder with the mean of the chains; without any chain a softmax for each token."""
+    """Return one decoder with the mean of the chains; a softmax for each token where all are."""
     if all(isinstance(each, SoftmaxDecoder) for each in decoders):
         return SoftmaxDecoder(len(space.tags))
     mean = mean_chain([chain_of(each) for each in decoders])

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 import torch
 
 from fedner.models.checkpoint import LoadedTagger
-from fedner.runs.joining.choice import METHODS
+from fedner.runs.joining.choice import METHODS, Candidate
 from fedner.runs.joining.record import RECEIVED, Joined, MethodResult
 from fedner.runs.report.card import spread, versions
 from fedner.runs.report.card_words import INTENDED, LIMITS, SYNTHETIC_WORDS
@@ -40,8 +40,8 @@ SELECTION_WORDS = (
 RESULT_WORDS = (
     "Strict F1 in percent on this platform's own test part, which had no say in any choice (a "
     "mention counts if borders and type are exactly right), with its 95 % bootstrap interval, then "
-    "relaxed F1 (borders need only overlap). The test part is private: leave this section out where "
-    "scores must not be known."
+    "relaxed F1 (borders need only overlap). The test part is private: leave this section out "
+    "where scores must not be known."
 )
 NO_RESULT = (
     "None: all sentences were trained on (`--test 0`). How good the tagger is, is not known; score "
@@ -94,13 +94,14 @@ def _summary(joined: Joined, kept: LoadedTagger) -> str:
         ("words", escaped(words.name)),
         ("context", "none" if context is None else escaped(context.name)),
     ]
-    rows += [
-        (f"trained: {each.arm}", f"learning rate {each.setting.learning_rate:g}, "
-         f"{each.setting.epochs} epochs")
-        for each in joined.choice.members
-    ]  # fmt: skip
+    rows += [(f"trained: {each.arm}", _setting(each)) for each in joined.choice.members]
     lead = f"A named-entity tagger of one platform. {KEPT_WORDS[joined.kept]}"
     return "\n\n".join((lead, table(("what", "how"), rows)))
+
+
+def _setting(candidate: Candidate) -> str:
+    held = candidate.setting
+    return f"learning rate {held.learning_rate:g}, {held.epochs} epochs"
 
 
 def _received(received: Mapping[str, object]) -> str:
@@ -124,9 +125,7 @@ def _data(joined: Joined) -> str:
         ("mentions left out", escaped(joined.left_out) or "none"),
     ]
     types = [(escaped(name), escaped(text)) for name, text in joined.types.items()]
-    return section(
-        "Data", table(("what", "how"), rows), table(("type", "described as"), types)
-    )
+    return section("Data", table(("what", "how"), rows), table(("type", "described as"), types))
 
 
 def _selection(joined: Joined) -> str:
@@ -153,11 +152,7 @@ def _result(joined: Joined) -> str:
     if result is None:
         return section("Result", NO_RESULT)
     rows = [_row(f"**{joined.kept}** (kept)", result)]
-    rows += [
-        _row(name, each)
-        for name, each in joined.results.items()
-        if name != joined.kept
-    ]
+    rows += [_row(name, each) for name, each in joined.results.items() if name != joined.kept]
     gain = joined.gain
     said = ""
     if gain is not None:

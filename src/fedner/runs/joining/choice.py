@@ -65,7 +65,9 @@ class Choice:
 def choose(newcomer: Newcomer, grid: Grid, jobs: Sequence[Job], store: Store) -> Choice:
     """Return the best settings and the method to keep, from finished cross-validation jobs."""
     candidates = [
-        Candidate(arm, setting, _f1(newcomer, [[job] for job in jobs_of(jobs, arm, setting)], store))
+        Candidate(
+            arm, setting, _f1(newcomer, [[job] for job in jobs_of(jobs, arm, setting)], store)
+        )
         for arm, settings in grid.items()
         for setting in settings
     ]

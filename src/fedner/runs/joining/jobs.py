@@ -139,7 +139,8 @@ def predictions(
     chain = mean_chain([each.chain for each in found])
     names = np.asarray(space.tags, dtype=object)
     return [
-        decode(names[tags].tolist(), space.scheme) for tags in _best_tags(emissions_TK, chain, lengths)
+        decode(names[tags].tolist(), space.scheme)
+        for tags in _best_tags(emissions_TK, chain, lengths)
     ]
 
 

@@ -55,6 +55,7 @@ class JoinOptions:
         device: "cpu", "cuda" or "auto".
         vectors: The model's word vectors, where they moved.
         context: The model's context encoder, where it moved.
+        grid: The settings that are tried; None takes those of `candidates.py`.
     """
 
     types: Mapping[str, str] = field(default_factory=dict)
@@ -65,6 +66,7 @@ class JoinOptions:
     device: str = "cpu"
     vectors: Path | None = None
     context: Path | None = None
+    grid: Grid | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,7 +144,7 @@ def _joined(
     own: Newcomer, types: Mapping[str, str], asked: JoinOptions, store: Store, tell: JoinProgress
 ) -> tuple[Joined, LoadedTagger]:
     """Choose by cross-validation, train what was chosen on everything, and test it."""
-    tried = grid(len(own.data.train), asked.epochs)
+    tried = asked.grid or grid(len(own.data.train), asked.epochs)
     choice = _chosen(own, tried, asked.workers, store, tell)
     final = _final_jobs(own, choice)
     tell.say(f"kept: {choice.kept}; training on all {len(own.data.train):,} training sentences")
@@ -167,9 +169,7 @@ def _joined(
     return joined, _tagger(own, joined, final, store)
 
 
-def _chosen(
-    own: Newcomer, tried: Grid, workers: int, store: Store, tell: JoinProgress
-) -> Choice:
+def _chosen(own: Newcomer, tried: Grid, workers: int, store: Store, tell: JoinProgress) -> Choice:
     jobs = fold_jobs(own, tried)
     tell.say(f"cross-validation: {len(jobs):,} trainings on three folds by {own.unit}")
     run_jobs(own, jobs, store, workers, tell.job)
@@ -219,9 +219,7 @@ def _gain(results: Mapping[str, MethodResult], kept: Method, seed: int) -> Paire
     return paired_test(one, other, seed=seed)
 
 
-def _worth(
-    own: Newcomer, final: Mapping[Method, Sequence[Job]], store: Store
-) -> tuple[Worth, ...]:
+def _worth(own: Newcomer, final: Mapping[Method, Sequence[Job]], store: Store) -> tuple[Worth, ...]:
     """Return what joining is worth in own sentences, at every size of the learning curves."""
 
     def outcomes(method: Method) -> list[Outcome]:

@@ -180,16 +180,14 @@ def _encoder_path(run: RunFolder) -> Path | None:
     return found if found is not None and found.exists() else None
 
 
-def _released(
-    folder: Path, vectors: Path | None, context: Path | None, device: str
-) -> Received:
+def _released(folder: Path, vectors: Path | None, context: Path | None, device: str) -> Received:
     """Open a saved tagger whose head knows types by their descriptions."""
     loaded = load_tagger(folder, vectors=vectors, context=context, device=device)
     if loaded.recipe.head != "described":
         raise FednerError(
             f"{folder}: its head is {loaded.recipe.head!r} and knows only the types "
             f"{', '.join(loaded.space.labels)}; expected a described head",
-            "Join a run that was trained with model.head = \"described\", or name the folder of a "
+            'Join a run that was trained with model.head = "described", or name the folder of a '
             "whole finished run.",
         )
     weights = {
@@ -236,9 +234,7 @@ def _pretrained(
     return PretrainedEncoder.open(given, window=settings["window"], overlap=settings["overlap"])
 
 
-def _of_run(
-    run: RunFolder, vectors: Path | None, context: Path | None, device: str
-) -> Received:
+def _of_run(run: RunFolder, vectors: Path | None, context: Path | None, device: str) -> Received:
     """Take the shared weights of a run whose heads are its platforms' own."""
     settings = _with_paths(run.settings(), vectors, context)
     files = open_named_files(settings, device)
@@ -303,4 +299,3 @@ def shared_weights(run: RunFolder) -> dict[str, Tensor]:
         for key, tensor in tensors.items()
         if key.startswith(SHARED)
     }
-
