@@ -7,6 +7,7 @@ import subprocess
 import sys
 from collections.abc import Callable
 from dataclasses import replace
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -132,7 +133,7 @@ def test_folds_keep_patients_together(tmp_path: Path, finished: Path) -> None:
 def test_parts_of_the_curve_are_nested(own: Newcomer) -> None:
     parts = nested_parts(own)
     assert [len(each) for each in parts] == [8, 16, 32]
-    assert all(set(one) < set(other) for one, other in zip(parts, parts[1:], strict=False))
+    assert all(set(one) < set(other) for one, other in pairwise(parts))
 
 
 def test_scores_from_stored_emissions_are_those_of_the_tagger(
@@ -185,7 +186,7 @@ def test_trainings_side_by_side_come_to_the_same_bits(own: Newcomer, tmp_path: P
     told: list[int] = []
     stores = [Store(tmp_path / str(workers), own.digest) for workers in (1, 2)]
     for workers, store in zip((1, 2), stores, strict=True):
-        run_jobs(own, jobs, store, workers, lambda done, total, _: told.append(done))
+        run_jobs(own, jobs, store, workers, lambda done, *_: told.append(done))
     for job in jobs:
         one, other = (store.read(job) for store in stores)
         assert torch.equal(one.emissions_TK, other.emissions_TK)
