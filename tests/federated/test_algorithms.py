@@ -42,6 +42,7 @@ from fedner.federated.algorithms.fedavg import plain_sgd
 from fedner.federated.answering import answers
 from fedner.federated.platform import LocalSettings, Platform, platform
 from fedner.federated.run import RunSettings, run
+from fedner.federated.sizes import Weighting
 
 SIZES = {"p": 3, "q": 1}
 STEPS = 2
@@ -65,6 +66,27 @@ def test_fedner_sends_gradients_and_keeps_the_private_step() -> None:
     # Eq. 2: a: 3/4 * -1, b: 1/4 * -6; the server's rate is 0.5.
     assert values(server.shared) == {"shared.a": 0.375, "shared.b": 0.75}
     assert private(platforms) == {"p": 0.5, "q": 1.5}
+
+
+# Sizes 9 and 1 as weights: 9 : 1, 3 : 1 and 1 : 1, of the gradients a: -1 and b: -6 at rate 0.5.
+@pytest.mark.parametrize(
+    ("weighting", "expected"),
+    [("size", (0.45, 0.3)), ("sqrt-size", (0.375, 0.75)), ("equal", (0.25, 1.5))],
+)
+def test_gradients_weigh_by_size_by_its_root_or_alike(
+    weighting: Weighting, expected: tuple[float, float]
+) -> None:
+    algorithm = fedner(FednerSettings(server_optimizer=SGD, weighting=weighting))
+    server, _ = run_two(algorithm, sizes={"p": 9, "q": 1})
+    assert tuple(values(server.shared).values()) == expected
+
+
+@pytest.mark.parametrize("name", ["fedavg", "fedprox", "fedadam", "scaffold"])
+def test_averages_weigh_by_the_root_of_the_size_too(name: str) -> None:
+    settings = ALGORITHMS[name].settings
+    rooted = run_two(algorithm_named(name, settings(weighting="sqrt-size")), sizes={"p": 9, "q": 1})
+    sized = run_two(algorithm_named(name, settings(weighting="size")), sizes={"p": 3, "q": 1})
+    assert values(rooted[0].shared) == values(sized[0].shared)
 
 
 def test_a_second_round_of_fedner_goes_on_from_the_first() -> None:

@@ -42,6 +42,7 @@ from fedner.federated.platform import Platform, platform
 from fedner.federated.run import RunRecord, RunSettings, run
 from fedner.federated.screening import NormRule
 from fedner.federated.server_noise import ServerNoise
+from fedner.federated.sizes import Weighting, platform_weights
 from fedner.privacy.entropy import SeededSimulation, SystemEntropy
 from fedner.privacy.events import GaussianRelease, from_json
 from fedner.privacy.mechanisms import (
@@ -521,6 +522,50 @@ def test_the_server_divides_own_batches_by_what_all_of_them_expect() -> None:
     for key, tensor in done.server.shared.items():
         total = sum(float(draws[name][key]) for name in SIZES)
         assert float(tensor) == pytest.approx(-total / (9 + 9 + 5), rel=1e-5)
+
+
+@pytest.mark.parametrize("weighting", ["sqrt-size", "equal"])
+def test_weights_of_platforms_under_noise_at_the_server_raise_no_sensitivity(
+    weighting: Weighting,
+) -> None:
+    """The noised mean has the platforms' weights; no sum is scaled up before the noise."""
+    silent = {"mechanism": UNIT_CENTRAL, "noise_multiplier": 0.0}
+    batches = dict.fromkeys(SIZES, 9)
+    noise = ServerNoise(UNIT_CENTRAL, 1.0, 0.0, source=SOURCE)
+    scales = noise.scales(batches, SIZES, weighting)
+    assert max(scales.values()) == 1.0, "the noise covers the largest"
+    assert noise.scales(batches, SIZES, "size") == {}
+    means = {}
+    for name, size in SIZES.items():
+        ask = Order("dp", 1, initial(), batches=batches)
+        sums = dp_linear(name, **silent).run_round(fedner(), ask).tensors
+        means[name] = {key: float(each) / min(9, size) for key, each in sums.items()}
+    server = replace(FedAvgSettings().local.optimizer, learning_rate=1.0)
+    algorithm = fedner(FednerSettings(server, batching="each", weighting=weighting))
+    engine = InProcess(answers(lambda name: dp_linear(name, **silent), algorithm), list(SIZES))
+    done = run(algorithm, engine, initial(), RunSettings("dp", 1, 9, SIZES, noise=noise), 7)
+    weights = platform_weights(SIZES, weighting)
+    for key, tensor in done.server.shared.items():
+        mean = sum(weights[name] * means[name][key] for name in SIZES) / sum(weights.values())
+        assert float(tensor) == pytest.approx(-mean, rel=1e-5)
+
+
+def test_the_noise_of_a_weighted_sum_is_that_of_its_event() -> None:
+    algorithm = fedner(
+        FednerSettings(FedAvgSettings().local.optimizer, batching="each", weighting="equal")
+    )
+    changes = {"mechanism": UNIT_CENTRAL, "max_grad_norm": 3.0}
+    engine = InProcess(answers(lambda name: wide(name, **changes), algorithm), ["a", "b"])
+    noise = ServerNoise(UNIT_CENTRAL, 3.0, 0.5, source=SOURCE)
+    plan = RunSettings("dp", 1, 4, {"a": 4, "b": 2}, noise=noise)
+    zeros = {name: torch.zeros(WIDE) for name in ("shared.a", "shared.b", "private.c")}
+    done = run(algorithm, engine, linear_partition().shared_state(zeros), plan, 7)
+    # a expects 4 units that count 1/2 each, b 2 units that count 1: the sum is divided by 4.
+    sigma = 0.1 * 0.5 * 3.0 / 4
+    for tensor in done.server.shared.values():
+        assert accepts(tensor, sigma)
+        assert not accepts(tensor, sigma * 2 / 3)
+        assert not accepts(tensor, sigma * 3 / 2)
 
 
 # What is random and is not noise.

@@ -164,12 +164,14 @@ CHANGES: dict[str, dict[str, object]] = {
     "marginal": {"is_marginal": True},
     "scores": {"has_scores": True},
     "unit": {"names_unit": True},
+    "rooted": {"weighting": "sqrt-size"},
+    "equal": {"weighting": "equal"},
 }
 REFUSES: dict[str, set[str]] = {
     "unit-local": {"marginal"},
     "unit-central": {"differences", "weights", "sum", "steps", "median", "marginal", "scores"},
     "platform": {"weights", "extra", "frozen", "scores", "unit"},
-    "platform-central": {"weights", "extra", "frozen", "median", "scores", "unit"},
+    "platform-central": {"weights", "extra", "frozen", "median", "scores", "unit", "rooted"},
 }
 
 

@@ -13,7 +13,7 @@ from fedner.privacy.budget import Budget
 from fedner.privacy.ledger_owner import open_ledger
 from fedner.runs.checks import checked
 from fedner.runs.simulation import train_run
-from fedner.runs.study_checks import platform_problems, study_problems, text_problems
+from fedner.runs.study_checks import platform_problems, study_problems, text_findings
 from fedner.runs.study_files import (
     halves_of,
     read_halves,
@@ -92,7 +92,7 @@ def test_a_deployed_study_is_not_asked_for_what_platforms_hold() -> None:
 
 def test_a_platform_that_fits_has_no_problem(tmp_path: Path) -> None:
     assert platform_problems(study(), own(tmp_path)) == []
-    assert text_problems(study(), own(tmp_path)) == []
+    assert text_findings(study(), own(tmp_path)) == ([], [])
 
 
 def test_all_problems_of_a_platform_are_reported(tmp_path: Path) -> None:
@@ -132,12 +132,12 @@ def test_a_stranger_is_named(tmp_path: Path) -> None:
 
 
 def test_types_of_the_texts_are_held_against_the_declared_ones(tmp_path: Path) -> None:
-    found = text_problems(study(), own(tmp_path, "ward"))
+    found, _ = text_findings(study(), own(tmp_path, "ward"))
     assert keys(found) == ["labels"]
     assert "'Drug'" in found[0].found
     broken = own(tmp_path)
     Path(broken.data).write_text("no columns here\n")
-    assert keys(text_problems(study(), broken)) == ["data"]
+    assert keys(text_findings(study(), broken)[0]) == ["data"]
 
 
 def test_word_vectors_must_be_those_of_the_study(
@@ -241,3 +241,24 @@ def test_a_simulation_computes_where_its_platforms_do_or_as_asked(
     assert asked.engine.workers == 2
     with pytest.raises(SettingsError, match="'workers'"):
         read_halves(paths[0], paths[1:], ["engine.worker=2"])
+
+
+DESCRIBED = {"model": {"head": "described"}, "types": {"Drug": "name of a drug"}}
+
+
+def test_labels_without_a_description_are_warnings_on_the_platforms_own_screen(
+    tmp_path: Path,
+) -> None:
+    assert text_findings(study(), own(tmp_path))[1] == [], "a free head reads none"
+    problems, warnings = text_findings(study(**DESCRIBED), own(tmp_path))
+    assert problems == []
+    assert len(warnings) == 1
+    assert "clinic: ADE without a description" in warnings[0]
+    described = own(tmp_path, types={"ADE": "something bad"})
+    assert text_findings(study(**DESCRIBED), described) == ([], [])
+
+
+def test_a_platform_cannot_describe_what_the_study_describes(tmp_path: Path) -> None:
+    contradicting = own(tmp_path, types={"Drug": "something else", "ADE": "something bad"})
+    assert keys(platform_problems(study(**DESCRIBED), contradicting)) == ["types.Drug"]
+    assert study_problems(study(**DESCRIBED)) == []

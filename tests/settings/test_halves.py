@@ -29,6 +29,7 @@ STUDY, PLATFORM, SIMULATION = "study", "platform", "simulation"
 HALF = {
     "title": STUDY,
     "seed": STUDY,
+    "types": STUDY,
     "model": STUDY,
     "embeddings.words": PLATFORM,
     "embeddings.dimension": STUDY,
@@ -58,6 +59,7 @@ HALF = {
     "platforms.encoding": PLATFORM,
     "platforms.patients": PLATFORM,
     "platforms.label_map": PLATFORM,
+    "platforms.types": PLATFORM,
     "platforms.sentences": PLATFORM,
     "platforms.flatten": PLATFORM,
     "platforms.max_tokens": PLATFORM,
@@ -87,6 +89,7 @@ def full(**changes: Any) -> dict[str, Any]:
                 "encoding": "CANARY-encoding",
                 "patients": {"file": "CANARY-patients"},
                 "label_map": {"CANARY-old": "ADE", "CANARY-gone": ""},
+                "types": {"CANARY-type": "CANARY-described"},
                 "split": {"test_data": "CANARY-test"},
                 "ledger": "CANARY-ledger",
                 "budget": 3.25,

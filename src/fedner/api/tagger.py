@@ -18,6 +18,7 @@ from fedner.runs.blueprint import Blueprint, blueprint, local_optimizer, own_spa
 from fedner.runs.folder import FEDERATED, tagger_folder
 from fedner.runs.public_files import open_named_files, path_of
 from fedner.runs.simulation import simulated_device
+from fedner.runs.type_descriptions import descriptions_of
 from fedner.scoring import Scores, score_documents
 from fedner.settings import HASHED, NO_CONTEXT, Settings, study_of
 from fedner.training import EpochRecord, TrainingSettings, hold_out, train
@@ -78,6 +79,7 @@ class Tagger:
         learning_rate: float = 1e-3,
         model: Table | None = None,
         embeddings: Table | None = None,
+        types: Mapping[str, str] | None = None,
         device: str = "cpu",
         seed: int = 1,
         on_epoch: OnEpoch | None = None,
@@ -95,6 +97,8 @@ class Tagger:
             learning_rate: Of Adam.
             model: The recipe and its sizes, as the table [model] of federation.toml has them.
             embeddings: More on words, as the table [embeddings] has it.
+            types: Descriptions of entity types by name, for `model={"head": "described"}`; a type
+                without one is described by its name.
             device: "cpu", "cuda" or "auto".
             seed: Names every random choice.
             on_epoch: Called with the learning curve's point of every epoch.
@@ -106,6 +110,7 @@ class Tagger:
             raise FednerError("the corpus annotates no type", "Train on one with labels.")
         sections: dict[str, Any] = {
             "seed": seed,
+            "types": dict(types or {}),
             "model": {"recipe": _RECIPES[context is not None], **(model or {})},
             "embeddings": {"words": words, "context": context or NO_CONTEXT, **(embeddings or {})},
             "training": {"epochs": epochs, "batch_size": batch_size},
@@ -114,7 +119,9 @@ class Tagger:
         }
         settings = settings_of(sections, [{"name": _OWN, "labels": list(corpus.labels)}])
         sentences = prepare(corpus, labels=corpus.labels).sentences
-        plan = _blueprint(settings, len(sentences))
+        plan = _blueprint(settings, len(sentences)).describing(
+            descriptions_of(settings.types, {}, corpus.labels)
+        )
         return cls(Predictor.of(_trained(settings, plan, corpus, sentences, patience, on_epoch)))
 
     @classmethod

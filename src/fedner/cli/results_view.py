@@ -151,7 +151,9 @@ def show_disclosure(found: "RunDisclosure") -> None:
 
 
 def show_places(folder: Path, report: Path, card: Path) -> None:
-    """Print where the run, its report and its model card are."""
+    """Print where the run, its report, its model card and what it releases are."""
     show_place("run:", folder)
+    if (folder / "model" / "model.json").is_file():
+        show_place("shared model:", folder / "model")
     show_place("report:", report, " (opens offline)")
     show_place("model card:", card)

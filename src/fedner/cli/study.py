@@ -67,10 +67,12 @@ def check(
     from fedner.runs.study_files import check_files
     from fedner.settings import SettingsError
 
-    found, problems = check_files(study, platforms or ())
+    found, problems, warnings = check_files(study, platforms or ())
     if found is None or problems:
         raise SettingsError(str(study), problems)
     if json:
-        show_json({"problems": [], "digest": found.digest})
+        show_json({"problems": [], "warnings": warnings, "digest": found.digest})
     else:
+        for warning in warnings:
+            typer.echo(f"warning: {warning}")
         typer.echo(f"no problem; digest of the study: {found.digest}")

@@ -168,6 +168,7 @@ def combine(
     weights: Mapping[str, float],
     rule: Rule = WeightedMean,
     joint_batch: int = 0,
+    scales: Mapping[str, float] | None = None,
 ) -> Combined:
     """Aggregate the updates of one round, which must come sorted by platform.
 
@@ -176,11 +177,14 @@ def combine(
         weights: The weight of every platform of the federation, taking part or not.
         rule: How tensors are aggregated; extras are always a weighted mean.
         joint_batch: How many sentences the chosen platforms were asked for.
+        scales: What the tensors of some platforms are multiplied by before the rule sees them, for
+            a rule that sums them up as they are (`server_noise`).
 
     Raises:
         FednerError: If there is no update, or they are not sorted.
     """
     main, extra = rule(), WeightedMean()
+    factors = scales or {}
     platforms: list[str] = []
     for update in updates:
         if platforms and update.platform <= platforms[-1]:
@@ -190,11 +194,15 @@ def combine(
                 "Pass them through `in_canonical_order`.",
             )
         platforms.append(update.platform)
-        main.add(update.tensors, weights[update.platform])
+        main.add(_scaled(update.tensors, factors.get(update.platform)), weights[update.platform])
         extra.add(update.extra, weights[update.platform])
     _require_states(bool(platforms))
     share = share_of(platforms, weights)
     return Combined(main.result(), extra.result(), tuple(platforms), share, joint_batch)
+
+
+def _scaled(state: SharedState, factor: float | None) -> SharedState:
+    return state if factor is None else map_shared(lambda tensor: tensor * factor, state)
 
 
 def share_of(platforms: Sequence[str], weights: Mapping[str, float]) -> float:

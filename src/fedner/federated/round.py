@@ -39,6 +39,7 @@ class RoundRules:
         timeout: Seconds that the replies of one order may take.
         summation: How updates become one sum.
         batches: Returns the batches of those who take part.
+        scales: What the updates of some platforms are multiplied by; in the clear only.
     """
 
     weights: Mapping[str, float]
@@ -47,6 +48,7 @@ class RoundRules:
     quorum: int | None = None
     timeout: float | None = None
     summation: Summation = PLAIN
+    scales: Mapping[str, float] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,9 +81,8 @@ def _plain_round(engine: Engine, order: Order, screen: Screen, rules: RoundRules
     joint = sum(order.batches.values())
     combined: Combined | None = None
     try:
-        combined = combine(
-            screen.accepted_updates(replies, order), rules.weights, rules.rule, joint
-        )
+        updates = screen.accepted_updates(replies, order)
+        combined = combine(updates, rules.weights, rules.rule, joint, rules.scales)
     except FednerError:
         if screen.accepted or not (screen.failures or screen.refusals):
             raise

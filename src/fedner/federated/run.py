@@ -45,7 +45,7 @@ from fedner.federated.round import RoundRules, take_round
 from fedner.federated.screening import NormRule, OnRefusal, Screen
 from fedner.federated.server_noise import ServerNoise
 from fedner.federated.server_state import restore_server, store_server
-from fedner.federated.sizes import check_sizes, planned_batches
+from fedner.federated.sizes import check_sizes, planned_batches, platform_weights
 from fedner.federated.summation import PLAIN, Summation
 from fedner.privacy.ledger_marks import LedgerMark
 from fedner.privacy.mechanisms import Asked, require_fitting
@@ -312,12 +312,14 @@ class _Coordinator:
 
     def _rules(self, order: Order) -> RoundRules:
         settings, sizes = self.settings, self.settings.public_sizes
-        is_sized = self.algorithm.weighting == "size"
-        weights = {name: float(size) if is_sized else 1.0 for name, size in sizes.items()}
+        weights = platform_weights(sizes, self.algorithm.weighting)
+        scales: Mapping[str, float] = {}
         rule, noise = settings.rule, settings.noise
         if noise is not None:
             rule = noise.rule(order.round, order.shared)
-            weights = noise.divisors(order.batches, sizes)
+            scales = noise.scales(order.batches, sizes, self.algorithm.weighting)
+            divisors = noise.divisors(order.batches, sizes)
+            weights = {name: each * scales.get(name, 1.0) for name, each in divisors.items()}
         return RoundRules(
             weights,
             self._batches,
@@ -325,6 +327,7 @@ class _Coordinator:
             settings.participation.quorum,
             settings.timeout,
             settings.summation,
+            scales,
         )
 
     def _is_time(self, round_: int, every: int) -> bool:
@@ -383,10 +386,21 @@ def _check_noise(algorithm: Algorithm, settings: RunSettings, folder: Path | Non
             f"noise at the server with checkpoint_every {settings.checkpoint_every}; expected 1",
             "A round that is not stored would be noised twice after a crash.",
         )
+    if settings.summation.at_server is not None and algorithm.weighting != "size":
+        raise FednerError(
+            f"summation {settings.summation.name!r} with weighting {algorithm.weighting!r} and "
+            "noise at the server; expected weighting 'size'",
+            "Updates that nobody sees cannot be scaled before the noise.",
+        )
     sizes, batch = settings.public_sizes.values(), settings.batch_size
     steps = max(algorithm.steps(batch, size / noise.num_slices) for size in sizes)
     asked = Asked(
-        algorithm.name, algorithm.sends, algorithm.has_extra, algorithm.loss_reading, steps
+        algorithm.name,
+        algorithm.sends,
+        algorithm.has_extra,
+        algorithm.loss_reading,
+        steps,
+        algorithm.weighting,
     )
     require_fitting(noise.mechanism, asked, "noise at the server")
 

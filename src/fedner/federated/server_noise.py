@@ -15,6 +15,7 @@ from functools import partial
 
 from fedner.errors import FednerError
 from fedner.federated.aggregate import Rule, WeightedMean
+from fedner.federated.sizes import Weighting, platform_weights
 from fedner.privacy.entropy import Source, SystemEntropy
 from fedner.privacy.mechanisms import Mechanism, NoiseTerms, PlatformPrivacy, SumRelease
 from fedner.privacy.noise import Clipped, sum_of_disjoint
@@ -73,6 +74,32 @@ class ServerNoise:
             public_sizes: The declared units of all.
         """
         return self.release.divisors(batches, public_sizes, self.num_slices)
+
+    def scales(
+        self, batches: Mapping[str, int], public_sizes: Mapping[str, int], weighting: Weighting
+    ) -> dict[str, float]:
+        """Return what the sums of a round are multiplied by before they are added up.
+
+        Sums over units weigh by the units that are in them; that is weighting "size", and nothing
+        is scaled. For another weighting platform i, of weight w_i and expected size E_i, counts
+        w_i / E_i a unit, and the largest of these is brought to 1.
+
+        Guarantee:
+            No scale is above 1, so that no unit moves the scaled sum by more than the bound. They
+            follow from public facts: the noise stays what it was.
+
+        Args:
+            batches: The expected units of each chosen platform.
+            public_sizes: The declared units of all.
+            weighting: How much platforms count.
+        """
+        if weighting == "size" or not self.mechanism.samples_units:
+            return {}
+        expected = self.divisors(batches, public_sizes)
+        weights = platform_weights(public_sizes, weighting)
+        per_unit = {name: weights[name] / expected[name] for name in batches}
+        most = max(per_unit.values())
+        return {name: min(1.0, each / most) for name, each in per_unit.items()}
 
 
 def server_noise(privacy: PlatformPrivacy) -> ServerNoise | None:

@@ -1,15 +1,31 @@
-"""Batch sizes and rounds from the platforms' public sizes, and from nothing else.
+"""Batch sizes, weights and rounds from the platforms' public sizes, and from nothing else.
 
 A platform declares a public size n_i, which it may round; |N_i| = N n_i / sum n_j (Ge et al. 2020,
 section 3.2) by largest remainder, at least 1.
 """
 
+import math
 from collections.abc import Mapping
 from typing import Literal
 
 from fedner.errors import FednerError
 
 Batching = Literal["joint", "each"]
+Weighting = Literal["size", "sqrt-size", "equal"]
+
+
+def platform_weights(public_sizes: Mapping[str, int], weighting: Weighting) -> dict[str, float]:
+    """Return how much each platform's update counts: public facts alone.
+
+    Args:
+        public_sizes: The declared size of each platform.
+        weighting: By size, by its square root (between the two others), or all the same.
+    """
+    if weighting == "equal":
+        return dict.fromkeys(public_sizes, 1.0)
+    if weighting == "sqrt-size":
+        return {name: math.sqrt(size) for name, size in public_sizes.items()}
+    return {name: float(size) for name, size in public_sizes.items()}
 
 
 def planned_batches(

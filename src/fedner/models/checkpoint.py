@@ -22,7 +22,7 @@ from fedner.errors import FednerError
 from fedner.models.device import require_device
 from fedner.models.embeddings.low_rank import Adapter
 from fedner.models.embeddings.opening import AnyEncoder, open_context_encoder
-from fedner.models.embeddings.origin import EmbeddingOrigin
+from fedner.models.embeddings.origin import DECLARED, EmbeddingOrigin
 from fedner.models.embeddings.trained_encoder import PretrainedEncoder
 from fedner.models.embeddings.vectors_file import default_cache
 from fedner.models.embeddings.vectors_store import VERSION as STORE_VERSION
@@ -413,7 +413,10 @@ def _first_fitting(
 
 
 def _are_equal(one: EmbeddingOrigin, other: EmbeddingOrigin) -> bool:
-    """Whether the numbers are the same: a file may have been renamed."""
+    """Whether the numbers are the same: a file may have been renamed, or only declared."""
+    if DECLARED in (one.kind, other.kind):
+        facts = ((each.sha256, each.dimension, each.layers) for each in (one, other))
+        return next(facts) == next(facts)
     return replace(one, name="") == replace(other, name="")
 
 

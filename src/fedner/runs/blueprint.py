@@ -1,5 +1,6 @@
 """Model and mechanism as everybody builds them from the study: no platform's data have a part."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from fedner.errors import FednerError
@@ -9,11 +10,13 @@ from fedner.models.features import TagSpace
 from fedner.models.partition import Partition, partition
 from fedner.models.partition import shares_tags as preset_shares_tags
 from fedner.models.tagger import Tagger
+from fedner.models.types import TypeVectors, type_dimension, type_vectors
 from fedner.models.zoo import Recipe, build_tagger, recipe_named
 from fedner.optimizers import OptimizerSettings
 from fedner.privacy.mechanisms import Mechanism
 from fedner.runs.privacy_checks import mechanism_for
 from fedner.runs.public_files import PublicFiles
+from fedner.runs.type_descriptions import DESCRIBED, head_of
 from fedner.settings import SettingProblem, SettingsError, Study
 from fedner.settings.sections import ModelSettings
 from fedner.tensors import SharedState
@@ -34,6 +37,8 @@ class Blueprint:
         partition: What is shared and what is private.
         device: Where taggers compute.
         mechanism: What protects the platforms' units; None without differential privacy.
+        types: The described types that taggers may have; None where the head is free, or where
+            nobody described any, as at a coordinator.
     """
 
     study: Study
@@ -42,6 +47,7 @@ class Blueprint:
     partition: Partition
     device: str = "cpu"
     mechanism: Mechanism | None = None
+    types: TypeVectors | None = None
 
     def word_embedding(self) -> WordEmbedding:
         """Return the word embedding, frozen or trained as the study says."""
@@ -58,12 +64,46 @@ class Blueprint:
             self.study.seed,
             context_layers=1 if context is None else context.layers,
             encoder=self.files.trained,
+            types=self._types(),
         )
         return tagger.to(self.device)
 
+    def _types(self) -> TypeVectors | int | None:
+        if self.recipe.head != DESCRIBED:
+            return None
+        if self.types is None:
+            return type_dimension(self.files.words, self.files.context)
+        return self.types
+
+    def describing(self, descriptions: Mapping[str, str]) -> "Blueprint":
+        """Return the blueprint whose described heads know these types.
+
+        Args:
+            descriptions: By the name of the type.
+
+        Raises:
+            FednerError: What descriptions are read with is declared, not opened.
+        """
+        if self.recipe.head != DESCRIBED:
+            return self
+        files = self.files
+        if not files.can_describe:
+            raise FednerError(
+                "descriptions of types are read with the study's embeddings, which are declared "
+                "here, not opened",
+                "Open them (PublicFiles).",
+            )
+        encoder = files.trained if files.reader is None else files.reader
+        types = type_vectors(descriptions, encoder=encoder, words=files.words)
+        return replace(self, types=types)
+
+    def skeleton(self) -> Tagger:
+        """Return a tagger of the shared weights; private ones and types may be stand-ins."""
+        return replace(self, types=None).tagger(common_space(self.study))
+
     def initial_shared(self) -> SharedState:
         """Return the first shared weights."""
-        weights = trainable(self.tagger(common_space(self.study)))
+        weights = trainable(self.skeleton())
         return self.partition.shared_state(
             {name: weight.detach().clone() for name, weight in weights.items()}
         )
@@ -86,7 +126,7 @@ def blueprint(
     """
     chosen = mechanism_for(study.privacy, mechanism)
     draft = Blueprint(study, sized_recipe(study.model), files, Partition((), ()), device, chosen)
-    names = trainable(draft.tagger(common_space(study)))
+    names = trainable(draft.skeleton())
     try:
         return replace(draft, partition=partition(names, study.partition.shared))
     except FednerError as error:
@@ -104,7 +144,7 @@ def sized_recipe(model: ModelSettings) -> Recipe:
 
 def shares_tags(study: Study) -> bool:
     """Whether what belongs to single tags is shared, so that all platforms need the same tags."""
-    return preset_shares_tags(study.partition.shared)
+    return preset_shares_tags(study.partition.shared, head_of(study.model))
 
 
 def common_space(study: Study) -> TagSpace:

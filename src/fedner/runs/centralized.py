@@ -39,7 +39,11 @@ def train_joined(
     space = union_space([site.data.labels for site in sites], study.model.tag_scheme)
     corpus, annotated = _joined(sites, space)
     epochs = max(1, round(num_rounds(study, algorithm) / rounds_in_epoch(study, algorithm)))
-    tagger = first.tagger(space)
+    # Of two platforms that describe a type of one name the first by name counts.
+    described = {
+        label: text for site in reversed(sites) for label, text in site.descriptions().items()
+    }
+    tagger = first.blueprint.describing(described).tagger(space)
     plan = replace(baseline_training(study), epochs=epochs)
     with one_thread():
         train_centralized(

@@ -20,6 +20,7 @@ from fedner.privacy.mechanisms import Mechanism
 from fedner.runs.embedding_checks import path_problems
 from fedner.runs.platform_checks import data_problems
 from fedner.runs.privacy_checks import mechanism_for, privacy_problems
+from fedner.runs.type_descriptions import has_described_head, head_of, head_problems
 from fedner.settings import (
     HASHED,
     NO_CONTEXT,
@@ -101,6 +102,7 @@ def public_problems(settings: Settings) -> list[SettingProblem]:
     """
     return [
         *_model_problems(settings),
+        *head_problems(settings),
         *_partition_problems(settings),
         *_type_problems(settings),
         *_algorithm_problems(settings),
@@ -242,7 +244,7 @@ def _partition_problems(settings: Settings) -> Iterator[SettingProblem]:
 
 def _type_problems(settings: Settings) -> Iterator[SettingProblem]:
     """Yield the platforms whose types all would come to know although they are not declared."""
-    if not shares_tags(settings.partition.shared):
+    if not shares_tags(settings.partition.shared, head_of(settings.model)):
         return
     for number, platform in enumerate(settings.platforms):
         if not platform.declares_types:
@@ -311,7 +313,11 @@ def _declared_problems(settings: Settings) -> Iterator[SettingProblem]:
     """Yield what platforms declare and cannot mean: names, types and schemes of tags."""
     # Names are folders, and some file systems do not tell capitals from small letters.
     times = Counter(platform.name.lower() for platform in settings.platforms)
-    has_common_tags = shares_tags(settings.partition.shared)
+    # A described head shares no tags, but what it shares has a part for every kind of tag.
+    has_common_kinds = shares_tags(settings.partition.shared)
+    why = "What belongs to single tags is shared, so all platforms learn the same tags."
+    if has_described_head(settings):
+        why = "The shared head has weights for each kind of tag: all platforms need the same."
     for number, platform in enumerate(settings.platforms):
         key = f"platforms[{number}]"
         if times[platform.name.lower()] > 1:
@@ -319,10 +325,10 @@ def _declared_problems(settings: Settings) -> Iterator[SettingProblem]:
         if platform.labels == ():
             yield SettingProblem(f"{key}.labels", "[]", "at least one type, or no such key")
         scheme = platform.tag_scheme
-        if has_common_tags and scheme not in (None, settings.model.tag_scheme):
+        if has_common_kinds and scheme not in (None, settings.model.tag_scheme):
             yield SettingProblem(
                 f"{key}.tag_scheme", repr(scheme), f"{settings.model.tag_scheme!r}, as in [model]",
-                "What belongs to single tags is shared, so all platforms learn the same tags.",
+                why,
             )  # fmt: skip
 
 

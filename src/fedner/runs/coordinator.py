@@ -20,6 +20,7 @@ from fedner.runs.privacy_checks import require_provable
 from fedner.runs.public_files import PublicFiles, declared_files
 from fedner.runs.report.coordinator import write_coordinator_report
 from fedner.runs.schedule import algorithm_for, run_settings
+from fedner.runs.shared_model import write_shared_model
 from fedner.settings import Study
 
 
@@ -56,7 +57,8 @@ def coordinate(
     Args:
         study: The public study.
         engine: Carries orders and replies; the caller closes it.
-        folder: Where study, record, shared weights and report go; None keeps nothing, which a
+        folder: Where study, record, shared weights and report go, and where a described head is
+            shared with all else, the model that it releases (`model/`); None keeps nothing, which a
             study that is deployed under differential privacy refuses.
         algorithm: An algorithm of one's own in place of the one that the study names.
         mechanism: A mechanism of one's own in place of the one that the study names.
@@ -93,5 +95,6 @@ def coordinate(
         on_round=on_round,
     )
     if folder is not None:
+        write_shared_model(Path(folder), plan, done)
         write_coordinator_report(Path(folder), study, done)
     return done

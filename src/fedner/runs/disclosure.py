@@ -5,6 +5,7 @@ from pathlib import Path
 
 from torch import Tensor
 
+from fedner.models.partition import lies_under
 from fedner.runs.blueprint import Blueprint, shares_tags
 from fedner.runs.platform_data import counted_unit
 from fedner.runs.records import DescribedTensor, Disclosure
@@ -38,6 +39,13 @@ SHARED_TYPES_NOTE = (
     "What belongs to single tags is shared: all platforms know the names of each other's entity "
     "types. Keep emissions and decoder private where they must not be known."
 )
+DESCRIBED_NOTE = (
+    "The head that reads descriptions of entity types is shared: its gradient "
+    "(emissions.type.*) is made of the vectors of the platform's own types. Names and descriptions "
+    "stay at home, but a server that guesses a description can test its guess. Keep the head "
+    'private (partition.shared = "encoder") where types must not be guessed.'
+)
+TYPE_MAPS = "emissions.type"
 SIZE_NOTE = (
     "The public size is the exact number of {units} to train on; declare a rounded one "
     "(public_size) where that must not be known."
@@ -93,6 +101,8 @@ def _notes(site: Site) -> list[str]:
     notes = []
     if shares_tags(study):
         notes.append(SHARED_TYPES_NOTE)
+    if any(lies_under(name, TYPE_MAPS) for name in plan.partition.shared):
+        notes.append(DESCRIBED_NOTE)
     if WORD_TABLE in plan.partition.shared and not study.privacy.enabled:
         notes.append(WORD_NOTE)
     encoder = plan.files.trained

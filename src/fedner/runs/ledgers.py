@@ -19,7 +19,7 @@ from fedner.privacy.ledger_owner import ledger_chain, require_owned
 from fedner.privacy.mechanisms import Mechanism
 from fedner.runs.privacy import planned_releases, platform_privacy
 from fedner.runs.privacy_checks import mechanism_of
-from fedner.runs.privacy_record import merged
+from fedner.runs.release_costs import merged
 from fedner.runs.site import Site
 from fedner.runs.site_ledger import ledger_of
 from fedner.settings import SettingProblem, Settings, SettingsError

@@ -19,7 +19,7 @@ from fedner.privacy.accountant import AccountantName, Steps, noise_for
 from fedner.privacy.entropy import SeededSimulation, Source, SystemEntropy
 from fedner.privacy.events import GaussianRelease
 from fedner.privacy.mechanisms import Mechanism, PlatformPrivacy, ScoreNoise
-from fedner.runs.blueprint import Blueprint, common_space
+from fedner.runs.blueprint import Blueprint
 from fedner.runs.folder import LEDGER_NAME, RunFolder
 from fedner.runs.privacy_checks import delta_problems
 from fedner.runs.schedule import num_rounds
@@ -78,7 +78,7 @@ def _unnoised(plan: Blueprint, mechanism: Mechanism, name: str) -> PlatformPriva
         max_sentences=held.max_sentences,
         num_slices=slices,
         source=source_of(study),
-        padding_rows=padding_rows(plan.tagger(common_space(study))),
+        padding_rows=padding_rows(plan.skeleton()),
         scores=None
         if held.scores is None
         else ScoreNoise(held.scores.max_norm, held.scores.noise_multiplier),

@@ -13,6 +13,7 @@ from fedner.privacy.budget import delta_problem, delta_warning
 from fedner.privacy.events import Unit
 from fedner.privacy.mechanisms import MECHANISMS, Asked, Mechanism, MechanismFacts
 from fedner.privacy.mechanisms.mechanism import WHY_NOT_CLEAR
+from fedner.runs.type_descriptions import head_of
 from fedner.settings import PlatformEntry, SettingProblem, Settings, SettingsError, Study
 from fedner.settings.sections import PrivacySettings
 
@@ -139,7 +140,8 @@ def asked_of(settings: Settings | Study, algorithm: Algorithm | None) -> Asked:
     asked = Asked(
         private_part=privacy.private_part,
         aggregation=settings.participation.aggregation,
-        is_marginal=partition.unannotated == "marginal" and shares_tags(partition.shared),
+        is_marginal=partition.unannotated == "marginal"
+        and shares_tags(partition.shared, head_of(settings.model)),
         has_scores=privacy.scores is not None,
         names_unit="unit" in privacy.model_fields_set and privacy.unit != "sentence",
     )
@@ -152,6 +154,7 @@ def asked_of(settings: Settings | Study, algorithm: Algorithm | None) -> Asked:
         has_extra=algorithm.has_extra,
         loss_reading=algorithm.loss_reading,
         steps=most_steps(settings, algorithm),
+        weighting=algorithm.weighting,
     )
 
 

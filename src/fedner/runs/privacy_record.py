@@ -1,21 +1,16 @@
 """What a run spent on every platform: from the ledgers, or from the record of a simulation."""
 
-import math
-from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
 from fedner.errors import FednerError
 from fedner.federated.messages import RELEASE
-from fedner.federated.record import RoundRecord
-from fedner.privacy.accountant import Spend, epsilon
 from fedner.privacy.events import GaussianRelease, from_json
 from fedner.privacy.ledger import read_spent
 from fedner.privacy.ledger_chain import BudgetLine
 from fedner.privacy.ledger_files import LINES, default_witness, read_checked
 from fedner.privacy.mechanisms import MechanismFacts
-from fedner.privacy.scores import NoisedScores
 from fedner.runs.folder import LEDGER_NAME, RunFolder
 from fedner.runs.parts import stored_parts
 from fedner.runs.privacy import ledger_name
@@ -25,8 +20,8 @@ from fedner.runs.records import (
     LedgerSpent,
     PlatformSpent,
     PrivacySpent,
-    StatedSpend,
 )
+from fedner.runs.release_costs import finite, recorded_events, spent_on, stated
 from fedner.runs.reply_log import REPLIES, read_replies
 from fedner.runs.site import Site
 from fedner.runs.site_ledger import ledger_folder
@@ -95,7 +90,7 @@ def run_spent(folder: RunFolder) -> PrivacySpent | None:
             study,
             platform_settings_of(settings, name),
             folder.site(name).path,
-            _recorded(rounds, name),
+            recorded_events(rounds, name),
             run,
         )
         for name in study.names
@@ -161,55 +156,9 @@ def _platform_spent(
         lines = [line.event for line in chain.releases if line.run == run]
         events = [event for event in lines if isinstance(event, GaussianRelease)]
         granted = None if chain.budget is None else chain.budget.epsilon
-        in_all = _finite(read_spent(where, delta=delta).by(study.privacy.accountant))
+        in_all = finite(read_spent(where, delta=delta).by(study.privacy.accountant))
     ledger = None if where is None else str(where)
-    return replace(_of_events(events, delta), in_all=in_all, granted=granted, ledger=ledger)
-
-
-def _of_events(events: Sequence[GaussianRelease], delta: float) -> PlatformSpent:
-    """Return what the releases of one run cost, as if there were no ledger."""
-    spend = stated(epsilon(merged(events), delta))
-    scores = [event for event in events if event.purpose == "statistics"]
-    steps = [event for event in events if event.purpose != "statistics"]
-    return PlatformSpent(
-        rdp=spend.rdp,
-        pld=spend.pld,
-        delta=spend.delta,
-        unit=spend.unit,
-        adjacency=spend.adjacency,
-        public_units=spend.public_units,
-        steps=sum(event.steps for event in steps),
-        simulation=spend.simulation,
-        score_releases=sum(event.steps for event in scores),
-        score_noise_multiplier=_distinct(event.noise_multiplier for event in scores),
-        score_max_norm=_distinct(event.max_norm for event in scores),
-        in_all=None,
-        granted=None,
-        ledger=None,
-        noise_multiplier=_distinct(event.noise_multiplier for event in steps),
-        max_grad_norm=_distinct(event.max_norm for event in steps),
-        sampling_probability=_distinct(event.sampling_probability for event in steps),
-        slices=len({event.slice for event in events if event.slice is not None}),
-    )
-
-
-def _distinct(values: Iterable[float]) -> tuple[float, ...]:
-    return tuple(sorted(set(values)))
-
-
-def _recorded(rounds: Sequence[RoundRecord], name: str) -> list[GaussianRelease]:
-    """Return what a platform released by the coordinator's record: updates, then scores."""
-    updates = [each.events[name] for each in rounds if name in each.events]
-    scores = [each.scores.get(name) for each in rounds]
-    return [*updates, *(each.event for each in scores if isinstance(each, NoisedScores))]
-
-
-def merged(events: Iterable[GaussianRelease]) -> list[GaussianRelease]:
-    """Return the events with like ones taken together: accountants then have less to do."""
-    counts: Counter[GaussianRelease] = Counter()
-    for event in events:
-        counts[replace(event, steps=1)] += event.steps
-    return [replace(event, steps=count) for event, count in counts.items()]
+    return replace(spent_on(events, delta), in_all=in_all, granted=granted, ledger=ledger)
 
 
 def folder_spent(path: Path) -> LedgerSpent:
@@ -242,25 +191,6 @@ def folder_spent(path: Path) -> LedgerSpent:
 def _grant(line: BudgetLine) -> Grant:
     granted = line.budget
     return Grant(line.time, line.who, granted.epsilon, granted.delta, line.public_units)
-
-
-def stated(spend: Spend) -> StatedSpend:
-    """Return what an accountant found in the form that records keep."""
-    return StatedSpend(
-        rdp=_finite(spend.rdp),
-        pld=_finite(spend.pld),
-        delta=spend.delta,
-        unit=spend.unit,
-        adjacency=spend.adjacency,
-        public_units=spend.public_units,
-        steps=spend.steps,
-        simulation=spend.is_simulation,
-    )
-
-
-def _finite(value: float) -> float | None:
-    """Return an epsilon as JSON can carry it: None is that of a release without noise."""
-    return value if math.isfinite(value) else None
 
 
 def _notes(settings: Study, mechanism: MechanismFacts) -> list[str]:

@@ -5,7 +5,7 @@ unless the files themselves are trained: their dimensions stand in the study.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NoReturn
 
@@ -15,10 +15,12 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from fedner.errors import FednerError
+from fedner.models.checkpoint import EmbeddingPaths
+from fedner.models.embeddings.lookup import DEFAULT_LOWERCASE, Lowercase
 from fedner.models.embeddings.opening import AnyEncoder
-from fedner.models.embeddings.origin import EmbeddingOrigin
+from fedner.models.embeddings.origin import DECLARED, EmbeddingOrigin, Setting
 from fedner.models.embeddings.trained_encoder import PretrainedEncoder
-from fedner.models.embeddings.words import HashedWords, WordSource
+from fedner.models.embeddings.words import DEFAULT_BUCKETS, HashedWords, Unknown, WordSource
 from fedner.models.zoo import recipe_named
 from fedner.runs.embedding_checks import open_encoder, open_words
 from fedner.settings import (
@@ -41,19 +43,38 @@ class PublicFiles:
         context: Where the context comes from; None without one.
         reader: Computes frozen context features; None where there are none or nothing was opened.
         trained: What taggers that train their encoder begin with; None for the others.
+        paths: Where they were opened, for whoever loads a tagger on this machine.
     """
 
     words: WordSource
     context: EmbeddingOrigin | None = None
     reader: AnyEncoder | None = None
     trained: PretrainedEncoder | None = None
+    paths: EmbeddingPaths = field(default_factory=EmbeddingPaths)
+
+    @property
+    def can_describe(self) -> bool:
+        """Whether what descriptions of types are read with is here, and not only declared."""
+        if self.context is not None:
+            return self.reader is not None or self.trained is not None
+        return not isinstance(self.words, DeclaredWords)
 
 
 class DeclaredWords:
     """Word vectors of which only the public facts are known: enough to build a model of them."""
 
-    def __init__(self, declared: NamedVectors) -> None:
+    def __init__(self, declared: NamedVectors, lowercase: Lowercase, unknown: Unknown) -> None:
+        """Take the public facts.
+
+        Args:
+            declared: Name, digest and dimension.
+            lowercase: How words are looked up.
+            unknown: What unknown words get.
+        """
         self._declared = declared
+        self._settings: dict[str, Setting] = {"lowercase": lowercase, "unknown": unknown}
+        if unknown == "hash-bucket":
+            self._settings["buckets"] = DEFAULT_BUCKETS
 
     @property
     def dimension(self) -> int:
@@ -69,7 +90,9 @@ class DeclaredWords:
     def origin(self) -> EmbeddingOrigin:
         """The file that the study names."""
         held = self._declared
-        return EmbeddingOrigin("word vectors", held.name, held.digest, held.dimension)
+        return EmbeddingOrigin(
+            "word vectors", held.name, held.digest, held.dimension, self._settings
+        )
 
     def rows(self, words: Sequence[str]) -> NDArray[np.int64]:
         """Refuse: there are no vectors here."""
@@ -111,14 +134,14 @@ def declared_files(study: Study) -> PublicFiles:
     if not recipe.words:
         words = HashedWords(1, 1, "always")
     elif held.words is not None:
-        words = DeclaredWords(held.words)
+        words = DeclaredWords(held.words, held.lowercase or DEFAULT_LOWERCASE, held.unknown)
     else:
         words = open_words(study, None)
     context = None
     if held.context is not None:
         facts = held.context
         context = EmbeddingOrigin(
-            "context", facts.name, facts.digest, facts.dimension, layers=facts.layers
+            DECLARED, facts.name, facts.digest, facts.dimension, layers=facts.layers
         )
     return PublicFiles(words, context)
 
@@ -158,11 +181,12 @@ def _opened(
     settings: Settings | Study, words: Path | None, context: str | None, device: str
 ) -> PublicFiles:
     source, encoder = open_words(settings, words), open_encoder(settings, context, device)
+    paths = EmbeddingPaths(words, path_of(context))
     if encoder is None:
-        return PublicFiles(source)
+        return PublicFiles(source, paths=paths)
     if isinstance(encoder, PretrainedEncoder):
-        return PublicFiles(source, encoder.origin, trained=encoder)
-    return PublicFiles(source, encoder.origin, reader=encoder)
+        return PublicFiles(source, encoder.origin, trained=encoder, paths=paths)
+    return PublicFiles(source, encoder.origin, reader=encoder, paths=paths)
 
 
 def path_of(given: str | None) -> Path | None:

@@ -5,7 +5,7 @@ platform may see is computed here; what the coordinator gets of it are the repli
 `federated.messages`.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -25,6 +25,11 @@ from fedner.runs.platform_data import PlatformData, load_site_data, true_size
 from fedner.runs.privacy_checks import mechanism_for, require_provable
 from fedner.runs.public_files import PublicFiles, open_files
 from fedner.runs.schedule import algorithm_for, num_rounds
+from fedner.runs.type_descriptions import (
+    description_warnings,
+    descriptions_of,
+    own_type_problems,
+)
 from fedner.settings import PlatformSettings, SettingsError, Study, policy_problems
 from fedner.training import Evaluation
 
@@ -89,8 +94,20 @@ class Site:
         return self.study.platform(self.name).labels is not None
 
     def tagger(self, space: TagSpace | None = None) -> Tagger:
-        """Return a tagger at its beginning, with the platform's tags or others."""
-        return self.blueprint.tagger(self.space if space is None else space)
+        """Return a tagger at its beginning, with the platform's tags or others.
+
+        Types that the platform does not know, those of a centralized tagger, are described by
+        their names.
+        """
+        plan, chosen = self.blueprint, self.space if space is None else space
+        if plan.types is not None and not {*chosen.labels} <= {*plan.types.labels}:
+            plan = plan.describing(self.descriptions(chosen.labels))
+        return plan.tagger(chosen)
+
+    def descriptions(self, labels: Sequence[str] | None = None) -> dict[str, str]:
+        """Return what the platform's types, or others, are described by here."""
+        chosen = self.data.labels if labels is None else labels
+        return descriptions_of(self.study.types, self.own.types, chosen)
 
     def encoded(self, space: TagSpace | None = None) -> EncodedCorpus:
         """Return all its sentences as tensors, with gold tags."""
@@ -165,13 +182,18 @@ def open_site(
     if problems := policy_problems(study, own, num_rounds(study, chosen), used):
         raise SettingsError(f"the policy of {own.name}", problems)
     require_provable(study, chosen, protects)
+    if problems := list(own_type_problems(study.types, own.types)):
+        raise SettingsError(f"the settings of {own.name}", problems)
     device = chosen_device(own)
     opened = open_files(study, own.embeddings, device) if files is None else files
     held = load_site_data(study, own, corpus, mechanism) if data is None else data
+    for warning in description_warnings(study, own, held.labels):
+        say(f"warning: {warning}")
+    described = descriptions_of(study.types, own.types, held.labels)
     return Site(
         study,
         own,
-        blueprint(study, opened, device, mechanism),
+        blueprint(study, opened, device, mechanism).describing(described),
         held,
         space_of(study, own.name, held.labels),
         SiteFolder(Path(folder)),

@@ -18,6 +18,7 @@ from fedner.runs.platform_checks import data_problems
 from fedner.runs.platform_data import load_platforms
 from fedner.runs.public_files import open_named_files
 from fedner.runs.schedule import algorithm_for, num_rounds
+from fedner.runs.type_descriptions import description_warnings
 from fedner.settings import (
     NamedEncoder,
     NamedVectors,
@@ -73,8 +74,8 @@ def platform_problems(study: Study, own: PlatformSettings) -> list[SettingProble
     ]
 
 
-def text_problems(study: Study, own: PlatformSettings) -> list[SettingProblem]:
-    """Read a platform's texts; return what does not fit its settings, or its declared types.
+def text_findings(study: Study, own: PlatformSettings) -> tuple[list[SettingProblem], list[str]]:
+    """Read a platform's texts; return what does not fit, and what its owner should know.
 
     Args:
         study: The study.
@@ -83,10 +84,10 @@ def text_problems(study: Study, own: PlatformSettings) -> list[SettingProblem]:
     federation = _stood_in(study, own)
     alone = federation.model_copy(update={"platforms": (federation.platform(own.name),)})
     try:
-        load_platforms(alone)
+        data = load_platforms(alone)[own.name]
     except SettingsError as error:
-        return [_own_key(each, 0, own.name) for each in error.problems]
-    return []
+        return [_own_key(each, 0, own.name) for each in error.problems], []
+    return [], list(description_warnings(study, own, data.labels))
 
 
 def _stood_in(study: Study, own: PlatformSettings | None = None) -> Settings:

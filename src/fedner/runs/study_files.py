@@ -13,7 +13,7 @@ from fedner.runs.study_checks import (
     embedding_origins,
     platform_problems,
     study_problems,
-    text_problems,
+    text_findings,
 )
 from fedner.settings import (
     EngineSettings,
@@ -89,8 +89,8 @@ def _attempted_platform(path: Path) -> tuple[PlatformSettings | None, list[Setti
 
 def check_files(
     study_path: Path, platform_paths: Sequence[Path] = ()
-) -> tuple[Study | None, list[SettingProblem]]:
-    """Return a study, and every problem of it and of platforms with it, under `FILE: key`.
+) -> tuple[Study | None, list[SettingProblem], list[str]]:
+    """Return a study, every problem of it and of platforms with it (`FILE: key`), and warnings.
 
     Texts are read where nothing else is wrong.
 
@@ -98,11 +98,14 @@ def check_files(
         FednerError: A file cannot be read, or is not TOML.
     """
     study, platforms, problems = _attempted_halves(study_path, platform_paths)
+    warnings: list[str] = []
     if study is None or problems:
-        return study, problems
+        return study, problems, warnings
     for path, own in zip(platform_paths, platforms, strict=True):
-        problems += _of_file(path, text_problems(study, own))
-    return study, problems
+        found, remarks = text_findings(study, own)
+        problems += _of_file(path, found)
+        warnings += remarks
+    return study, problems, warnings
 
 
 def read_halves(

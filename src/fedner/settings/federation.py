@@ -24,6 +24,7 @@ from fedner.settings.sections import (
     Section,
     TagScheme,
     TrainingSettings,
+    Types,
 )
 from fedner.settings.study import (
     NamedEncoder,
@@ -38,6 +39,7 @@ from fedner.settings.study import (
 SHARED_SECTIONS = (
     "title",
     "seed",
+    "types",
     "model",
     "partition",
     "algorithm",
@@ -74,6 +76,7 @@ class Settings(Section):
 
     title: str = "federation"
     seed: Seed = 1
+    types: Types = Field(default_factory=dict)
     model: ModelSettings = Field(default_factory=ModelSettings)
     embeddings: EmbeddingSettings = Field(default_factory=EmbeddingSettings)
     partition: PartitionSettings = Field(default_factory=PartitionSettings)

@@ -16,6 +16,7 @@ from fedner.settings.sections import (
     RecordedGraphs,
     Section,
     Share,
+    Types,
 )
 
 
@@ -91,13 +92,15 @@ class PlatformSettings(OwnSection):
 
     `data` is a path, or "synthetic:NAME" for a built-in platform of `num_sentences`. `options`
     are those of the format itself, which its reader declares (`fedner data formats`).
-    `label_map` renames types or, with an empty string, leaves them out. `shard = "2/5"` takes
-    the second of five equal shards of the data, drawn by the seed: one corpus among platforms
-    that do not exist, for simulations; an own test file stays whole. `encoding` is that of text
-    files, UTF-8 by default; `patients` says whose text each document is where the format does
-    not. `ledger` is the folder of the platform's privacy ledger, one for all runs, which its
-    owner opened (`fedner privacy open`); a simulation makes its own in the run folder. `budget`
-    is the most epsilon that one study may spend here, on top of what the ledger grants.
+    `label_map` renames types or, with an empty string, leaves them out. `types` describes types
+    that the platform keeps to itself; what the study's [types] has needs nothing here.
+    `shard = "2/5"` takes the second of five equal shards of the data, drawn by the seed: one
+    corpus among platforms that do not exist, for simulations; an own test file stays whole.
+    `encoding` is that of text files, UTF-8 by default; `patients` says whose text each document
+    is where the format does not. `ledger` is the folder of the platform's privacy ledger, one
+    for all runs, which its owner opened (`fedner privacy open`); a simulation makes its own in
+    the run folder. `budget` is the most epsilon that one study may spend here, on top of what
+    the ledger grants.
     `device` is where this platform computes; on a GPU its steps are recorded and replayed
     unless `recorded_graphs` is "off".
 
@@ -121,6 +124,7 @@ class PlatformSettings(OwnSection):
     encoding: str | None = None
     patients: PatientSettings | None = None
     label_map: dict[str, str] = Field(default_factory=dict)
+    types: Types = Field(default_factory=dict)
     sentences: Literal["given", "line", "rule"] | None = None
     flatten: Literal["longest", "first-fragment", "contiguous"] = "longest"
     max_tokens: Positive | None = None

@@ -3,6 +3,7 @@
 from typing import Annotated, Any, Literal, get_args
 
 from pydantic import (
+    AfterValidator,
     BaseModel,
     ConfigDict,
     Field,
@@ -25,6 +26,7 @@ Device = Literal["cpu", "cuda", "auto"]
 RecordedGraphs = Literal["auto", "off"]
 Unannotated = Literal["outside", "marginal"]
 TagScheme = Literal["IO", "IOB1", "BIO", "BIOES", "BILOU"]
+HeadName = Literal["free", "described"]
 MechanismName = Literal["none", "unit-local", "unit-central", "platform", "platform-central"]
 TunedOn = Literal["nothing", "public", "charged", "protected"]
 
@@ -36,6 +38,35 @@ Digest = Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{64}$")]
 Positive = Annotated[int, Field(ge=1)]
 Share = Annotated[float, Field(gt=0, lt=1)]
 Rate = Annotated[float, Field(gt=0, allow_inf_nan=False)]
+
+MAX_TYPE_NAME = 100
+MAX_DESCRIPTION = 300
+
+
+def _require_described(types: dict[str, str]) -> dict[str, str]:
+    """Return types by name with their descriptions: one line each, all problems together."""
+    wrong = [f"the name {name!r:.50}" for name in types if not _is_line(name, MAX_TYPE_NAME)]
+    wrong += [
+        f"the description of {name!r:.50}"
+        for name, description in types.items()
+        if not _is_line(description, MAX_DESCRIPTION)
+    ]
+    if wrong:
+        raise PydanticCustomError(
+            "types",
+            "names of 1 to {name} characters, and descriptions of 1 to {description} in one line "
+            "that begins and ends without a blank and has no control character; wrong: {wrong}",
+            {"name": MAX_TYPE_NAME, "description": MAX_DESCRIPTION, "wrong": ", ".join(wrong)},
+        )
+    return types
+
+
+def _is_line(text: str, most: int) -> bool:
+    return 0 < len(text) <= most and text.isprintable() and text.strip() == text
+
+
+# Entity types by name, each with a description of one line.
+Types = Annotated[dict[str, str], AfterValidator(_require_described)]
 
 
 class Section(BaseModel):
@@ -62,7 +93,12 @@ class AdapterSettings(Section):
 
 
 class ModelSettings(Section):
-    """Which tagger: a recipe of the zoo; what is left out is the recipe's own."""
+    """Which tagger: a recipe of the zoo; what is left out is the recipe's own.
+
+    `head` "described" scores entity types by their descriptions ([types]), so that platforms with
+    different types can share it; "free" has weights for each tag. `rank` is the size of the space
+    where words and descriptions meet; with `residual` each platform adds a private free head.
+    """
 
     recipe: str = "CNN-CLSTM-CRF"
     decoder: Literal["crf", "softmax"] | None = None
@@ -72,6 +108,9 @@ class ModelSettings(Section):
     character_dimension: Positive | None = None
     dropout: Annotated[float, Field(ge=0, lt=1)] | None = None
     adapter: AdapterSettings | None = None
+    head: HeadName | None = None
+    rank: Positive | None = None
+    residual: bool | None = None
     tag_scheme: TagScheme = "BIO"
 
 

@@ -25,6 +25,7 @@ from fedner.settings.sections import (
     Section,
     TagScheme,
     TrainingSettings,
+    Types,
     Unknown,
 )
 
@@ -111,6 +112,8 @@ class StudyPlatform(Section):
 class Study(Section):
     """All that the coordinator is built from, and that every platform checks before it joins.
 
+    `types` are public entity types with descriptions, which a described head reads.
+
     `fedner.study_for` makes one for corpora in memory; `fedner study write` makes study.toml.
 
     >>> import fedner
@@ -126,6 +129,7 @@ class Study(Section):
 
     title: str = "study"
     seed: Seed = 1
+    types: Types = Field(default_factory=dict)
     model: ModelSettings = Field(default_factory=ModelSettings)
     embeddings: StudyEmbeddings = Field(default_factory=StudyEmbeddings)
     partition: PartitionSettings = Field(default_factory=PartitionSettings)

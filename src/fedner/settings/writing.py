@@ -21,6 +21,7 @@ PLATFORM_HEADER = """\
 # `fedner study check STUDY FILE` says whether both fit.
 """
 STUDY_COMMENTS = {
+    "types": "entity types that all may know, each described in one line",
     "model": "which tagger; `fedner models` lists the recipes",
     "embeddings": "by name and digest; where they lie is in each platform.toml",
     "partition": "which modules of the tagger are shared; the rest stays private",
@@ -33,6 +34,7 @@ STUDY_COMMENTS = {
 PLATFORM_COMMENTS = {
     "split": "what is tested on",
     "label_map": 'type in the file = type in the study; "" leaves a type out',
+    "types": "descriptions of types that stay here: neither names nor descriptions are sent",
     "embeddings": "where the study's word vectors and encoder lie here",
     "policy": "what this platform takes part in, and what it sends",
 }

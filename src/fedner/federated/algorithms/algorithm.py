@@ -18,11 +18,10 @@ from torch import Tensor
 from fedner.federated.aggregate import Combined
 from fedner.federated.messages import nothing_shared
 from fedner.federated.platform import LocalFunction, LossReading
-from fedner.federated.sizes import Batching, batch_sizes
+from fedner.federated.sizes import Batching, Weighting, batch_sizes
 from fedner.optimizers import Optimizer
 from fedner.tensors import SharedState, converted
 
-Weighting = Literal["size", "equal"]
 Sent = Literal["gradients", "differences", "weights"]
 
 
@@ -78,7 +77,7 @@ class Algorithm:
             spent: its optimizer goes on in the next.
         batching: "joint": platforms share a batch of N sentences by their public sizes. "each":
             every platform draws batches of N.
-        weighting: Whether updates weigh by public size, or all the same.
+        weighting: Whether updates weigh by public size, by its square root, or all the same.
         sends: What an update is: the mean of gradients, a difference of weights, or weights.
         has_extra: Whether extra tensors, like the shared weights, go down and up beside them.
         loss_reading: Which reading of the loss gradients are asked for with.

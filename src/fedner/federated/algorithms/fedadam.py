@@ -14,7 +14,7 @@ from functools import partial
 import torch
 
 from fedner.federated.aggregate import Combined
-from fedner.federated.algorithms.algorithm import Algorithm, Server, Weighting, copied
+from fedner.federated.algorithms.algorithm import Algorithm, Server, copied
 from fedner.federated.algorithms.fedavg import (
     LocalTraining,
     check_training,
@@ -24,6 +24,7 @@ from fedner.federated.algorithms.fedavg import (
 )
 from fedner.federated.messages import Order
 from fedner.federated.platform import Contribution, Platform
+from fedner.federated.sizes import Weighting
 from fedner.tensors import SharedState
 
 
@@ -36,7 +37,7 @@ class FedAdamSettings:
         learning_rate: The server's.
         betas: Decay of the first and second moment.
         tau: Added to the denominator: the degree of adaptivity.
-        weighting: By public size, or all platforms the same.
+        weighting: By public size, by its square root, or all platforms the same.
     """
 
     local: LocalTraining = field(default_factory=LocalTraining)

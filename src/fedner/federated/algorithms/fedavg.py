@@ -20,9 +20,10 @@ from torch import Tensor
 
 from fedner.errors import FednerError
 from fedner.federated.aggregate import Combined
-from fedner.federated.algorithms.algorithm import Algorithm, Server, Weighting, copied
+from fedner.federated.algorithms.algorithm import Algorithm, Server, copied
 from fedner.federated.messages import Order
 from fedner.federated.platform import Contribution, Gradient, Platform
+from fedner.federated.sizes import Weighting
 from fedner.optimizers import Optimizer, OptimizerSettings
 from fedner.tensors import SharedState, map_shared
 
@@ -58,7 +59,7 @@ class FedAvgSettings:
         local: The local training.
         sends: The difference to the broadcast weights, or the new weights themselves. The results
             agree up to rounding.
-        weighting: By public size, or all platforms the same (as in 2021).
+        weighting: By public size, by its square root, or all platforms the same (as in 2021).
     """
 
     local: LocalTraining = field(default_factory=LocalTraining)

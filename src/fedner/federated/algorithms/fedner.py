@@ -11,6 +11,10 @@ joint batch (up to the rounding of |N_i|). "sum": L^i is the sum over N_i; g the
 the server divides it by N, so that learning rates mean the same in both: platform i's mean gradient
 weighs n_i / sum n_j * |N_i| / N, about the square of its share.
 
+Weights. "size" is eq. 2. "sqrt-size" and "equal" (ours) put sqrt(n_i) or 1 in the place of n_i, so
+that a small platform is not lost beside large ones; batches are best drawn by "each" then, since a
+gradient of a handful of sentences would weigh as much as one of many.
+
 Batches. "joint": the paper's |N_i|. "each" (ours): every platform draws N sentences; eq. 2 is then
 still the mean over all sentences, estimated better, and a small platform's private part no longer
 steps along the gradient of a handful of sentences.
@@ -38,7 +42,7 @@ from fedner.federated.algorithms.algorithm import (
 )
 from fedner.federated.messages import Order
 from fedner.federated.platform import Contribution, LossReading, Platform
-from fedner.federated.sizes import Batching, rounds_per_epoch
+from fedner.federated.sizes import Batching, Weighting, rounds_per_epoch
 from fedner.optimizers import Optimizer, OptimizerSettings
 from fedner.tensors import SharedState, map_shared
 
@@ -53,6 +57,7 @@ class FednerSettings:
         local_learning_rate: Of the plain SGD steps on the working copy; unused at K = 1.
         loss: The reading of L^i.
         batching: Whether N sentences are drawn by all platforms together, or by each.
+        weighting: By public size, by its square root, or all platforms the same.
     """
 
     server_optimizer: OptimizerSettings = field(default_factory=OptimizerSettings)
@@ -60,6 +65,7 @@ class FednerSettings:
     local_learning_rate: float = 0.1
     loss: LossReading = "mean"
     batching: Batching = "joint"
+    weighting: Weighting = "size"
 
 
 def fedner(settings: FednerSettings | None = None) -> Algorithm:
@@ -79,6 +85,7 @@ def fedner(settings: FednerSettings | None = None) -> Algorithm:
         partial(_local, chosen),
         partial(_advance, chosen),
         batching=chosen.batching,
+        weighting=chosen.weighting,
         sends="gradients",
         loss_reading=chosen.loss,
         steps=partial(_steps, chosen),

@@ -12,7 +12,7 @@ import torch
 
 from fedner.errors import FednerError
 from fedner.federated.aggregate import Combined
-from fedner.federated.algorithms.algorithm import Algorithm, Server, Weighting
+from fedner.federated.algorithms.algorithm import Algorithm, Server
 from fedner.federated.algorithms.fedavg import (
     LocalTraining,
     check_training,
@@ -23,6 +23,7 @@ from fedner.federated.algorithms.fedavg import (
 )
 from fedner.federated.messages import Order
 from fedner.federated.platform import Contribution, Gradient, Platform
+from fedner.federated.sizes import Weighting
 from fedner.tensors import SharedState, map_shared
 
 
@@ -33,7 +34,7 @@ class FedProxSettings:
     Attributes:
         local: The local training.
         mu: The weight of the proximal term.
-        weighting: By public size, or all platforms the same.
+        weighting: By public size, by its square root, or all platforms the same.
     """
 
     local: LocalTraining = field(default_factory=LocalTraining)

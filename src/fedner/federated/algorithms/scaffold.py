@@ -20,7 +20,7 @@ import torch
 
 from fedner.errors import FednerError
 from fedner.federated.aggregate import Combined
-from fedner.federated.algorithms.algorithm import Algorithm, Server, Weighting, copied
+from fedner.federated.algorithms.algorithm import Algorithm, Server, copied
 from fedner.federated.algorithms.fedavg import (
     LocalTraining,
     check_training,
@@ -31,6 +31,7 @@ from fedner.federated.algorithms.fedavg import (
 from fedner.federated.algorithms.fedavg import train_locally as train
 from fedner.federated.messages import Order
 from fedner.federated.platform import Contribution, Gradient, Platform
+from fedner.federated.sizes import Weighting
 from fedner.tensors import SharedState, map_shared
 
 
@@ -43,7 +44,7 @@ class ScaffoldSettings:
         epochs: Passes over a platform's data in a round, unless `steps` is given.
         steps: Local steps, whatever the size of the data.
         server_learning_rate: How far the server goes along the mean difference.
-        weighting: By public size, or all platforms the same as in the paper.
+        weighting: By public size, by its square root, or all platforms the same as in the paper.
     """
 
     local_learning_rate: float = 0.1

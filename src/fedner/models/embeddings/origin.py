@@ -9,6 +9,9 @@ from fedner.errors import FednerError
 
 Setting = str | int | float | bool
 
+# The kind of an encoder of which only name, digest and size are known, as to a coordinator.
+DECLARED = "declared encoder"
+
 
 @dataclass(frozen=True, slots=True)
 class EmbeddingOrigin:

@@ -30,6 +30,7 @@ Unknown = Literal["zero", "mean", "hash-bucket"]
 
 PADDING_ROW = 0
 FIRST_ROW = 1
+DEFAULT_BUCKETS = 1000  # of unknown words that share vectors
 
 
 class WordSource(Protocol):
@@ -74,7 +75,7 @@ class WordVectors:
         store: VectorStore,
         lowercase: Lowercase = DEFAULT_LOWERCASE,
         unknown: Unknown = "mean",
-        buckets: int = 1000,
+        buckets: int = DEFAULT_BUCKETS,
     ) -> None:
         _check_choice("lowercase", lowercase, ("never", "fallback", "always"))
         _check_choice("unknown", unknown, ("zero", "mean", "hash-bucket"))
@@ -93,7 +94,7 @@ class WordVectors:
         *,
         lowercase: Lowercase = DEFAULT_LOWERCASE,
         unknown: Unknown = "mean",
-        buckets: int = 1000,
+        buckets: int = DEFAULT_BUCKETS,
         cache: Path | None = None,
     ) -> "WordVectors":
         """Open vectors: text, word2vec binary or spaCy-style folder (converted once), or a store.

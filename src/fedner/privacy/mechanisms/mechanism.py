@@ -50,6 +50,7 @@ class Asked:
         has_extra: Whether extra tensors are sent beside them.
         loss_reading: Whether gradients are those of the mean or the sum of the loss.
         steps: The most gradients that a platform takes in a round.
+        weighting: How much platforms count in a sum: "size", "sqrt-size" or "equal".
         private_part: What becomes of the private part.
         aggregation: How updates are aggregated.
         is_marginal: Whether the loss leaves types open that a platform does not annotate.
@@ -62,6 +63,7 @@ class Asked:
     has_extra: bool = False
     loss_reading: str = "mean"
     steps: int = 1
+    weighting: str = "size"
     private_part: PrivatePart = "joint"
     aggregation: str = "mean"
     is_marginal: bool = False

@@ -28,6 +28,12 @@ from fedner.tensors import SharedState
 def _problems(asked: Asked) -> Iterator[SettingProblem]:
     yield from whole_problems(asked)
     yield from sum_problems(asked)
+    if asked.weighting == "sqrt-size":
+        yield SettingProblem(
+            "algorithm.weighting", "'sqrt-size' with platform-central", "equal or size",
+            "The noise covers a sum in which every clipped update counts the same, whatever the "
+            "sizes of the platforms.",
+        )  # fmt: skip
 
 
 def _on_update(privacy: PlatformPrivacy, tensors: SharedState, source: Source) -> SharedState:

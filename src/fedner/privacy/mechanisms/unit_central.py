@@ -14,6 +14,10 @@ hands out; one Poisson-subsampled Gaussian release a round.
 Whom to trust: the server, with every platform's clipped sums, and the channel to it. A platform
 that does not clip gives up the protection of its own units and of nobody else's.
 
+Weights. Sums over units weigh platforms by the units in them. Where a study weighs them otherwise
+("sqrt-size", "equal"), each platform's sum is first multiplied by a public number of at most 1
+(`server_noise.scales`): a unit moves the scaled sum by at most C, and the noise stays what it was.
+
 Edge cases: one local step only, since a second one would stand on shared weights that nobody
 noised; updates must be gradients, since only those are sums over units. A sum is noised once: in
 deployment every round is stored before the next begins. No noised scores: they would be asked for

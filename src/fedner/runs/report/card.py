@@ -40,6 +40,7 @@ from fedner.runs.report.markdown import (
 )
 from fedner.runs.report.page import Findings, strict_f1
 from fedner.runs.report.rows import GUARANTEE, SENT, guarantee_cells, over_all_runs, sent_cells
+from fedner.runs.type_descriptions import head_of
 from fedner.runs.verdict import privacy_sentence, verdict_sentence, zero_sentence
 from fedner.scoring import Interval, Scores
 from fedner.settings import (
@@ -378,7 +379,8 @@ def _limits(found: Findings) -> Iterable[str]:
 
 def types_found(settings: Settings) -> str:
     """Return in words which types a tagger can find."""
-    return ALL_TYPES if shares_tags(settings.partition.shared) else OWN_TYPES
+    shares = shares_tags(settings.partition.shared, head_of(settings.model))
+    return ALL_TYPES if shares else OWN_TYPES
 
 
 def stated(settings: Settings) -> str:

@@ -1,0 +1,110 @@
+"""The model that a run releases: a described head whose weights are all shared, over public types.
+
+The coordinator makes it of the shared weights and the public study. Nothing of a single platform is
+in it: neither a type that the study does not name, nor a residual, nor a size. Whoever receives it
+tags the study's types with it, or joins with types of its own (`fedner join`).
+"""
+
+from collections.abc import Iterable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from fedner.federated.checkpoints import owner_folder
+from fedner.federated.record import RoundRecord
+from fedner.federated.run import RunRecord
+from fedner.models.checkpoint import save_tagger
+from fedner.models.features import TagSpace
+from fedner.models.partition import ALWAYS_PRIVATE, Partition, lies_under
+from fedner.models.zoo import Recipe
+from fedner.runs.blueprint import Blueprint
+from fedner.runs.release_costs import finite, recorded_events, spent_on
+from fedner.runs.trust import trust_note
+from fedner.runs.type_descriptions import DESCRIBED, public_descriptions
+from fedner.training import load
+
+SHARED_MODEL = "model"
+NO_PRIVACY = "no differential privacy"
+
+
+def releases_model(recipe: Recipe, partition: Partition) -> bool:
+    """Whether the shared weights of a run are a whole tagger, whatever the types."""
+    kept = [name for name in partition.private if not lies_under(name, ALWAYS_PRIVATE)]
+    return recipe.head == DESCRIBED and not kept
+
+
+def write_shared_model(folder: Path, plan: Blueprint, done: RunRecord) -> Path | None:
+    """Write the shared model of a finished run into its folder, where it has one.
+
+    Args:
+        folder: The coordinator's folder.
+        plan: The coordinator's blueprint; its files may be declared only.
+        done: What the run came to.
+
+    Returns:
+        Where the model stands; None where the run shares no whole tagger, or has no public type.
+
+    Guarantee:
+        It is made of the shared weights, as every platform received them, and of the study.
+    """
+    descriptions = public_descriptions(plan.study)
+    if not releases_model(plan.recipe, plan.partition) or not descriptions:
+        return None
+    recipe = replace(plan.recipe, residual=False)
+    model = replace(plan, recipe=recipe)
+    if plan.files.can_describe:
+        model = model.describing(descriptions)
+    space = TagSpace.of(tuple(descriptions), plan.study.model.tag_scheme)
+    tagger = model.tagger(space)
+    load(tagger, done.shared)
+    place = owner_folder(folder / SHARED_MODEL)
+    save_tagger(
+        place,
+        tagger,
+        recipe,
+        space,
+        context=plan.files.context,
+        paths=plan.files.paths,
+        facts=model_facts(plan, done.rounds),
+    )
+    return place
+
+
+def model_facts(plan: Blueprint, rounds: Iterable[RoundRecord]) -> dict[str, Any]:
+    """Return what the released model says of itself."""
+    study, every = plan.study, list(rounds)
+    return {
+        "run": study.title,
+        "method": "shared",
+        "study": study.digest,
+        "seed": study.seed,
+        "rounds": len(every),
+        "platforms": len(study.platforms),
+        "types": public_descriptions(study),
+        "privacy": privacy_facts(plan, every),
+    }
+
+
+def privacy_facts(plan: Blueprint, rounds: list[RoundRecord]) -> dict[str, Any] | str:
+    """Return the largest epsilon of a platform by the coordinator's record, and what it means.
+
+    Guarantee:
+        A unit lies on one platform: what was released tells at most this epsilon of it. An epsilon
+        of None is infinite. Simulated noise is named so.
+    """
+    study, mechanism = plan.study, plan.mechanism
+    if mechanism is None:
+        return NO_PRIVACY
+    delta = study.privacy.delta
+    costs = [spent_on(recorded_events(rounds, name), delta) for name in study.names]
+    found = [each.pld if study.privacy.accountant == "pld" else each.rdp for each in costs]
+    known = [each for each in found if each is not None]
+    return {
+        "mechanism": mechanism.name,
+        "unit": mechanism.unit(study.privacy.unit),
+        "epsilon": finite(max(known)) if len(known) == len(found) else None,
+        "delta": delta,
+        "accountant": study.privacy.accountant,
+        "simulation": study.privacy.simulation,
+        "trust": trust_note(study, mechanism.facts),
+    }
