@@ -102,9 +102,9 @@ def _tagger_folder(model: Path, platform: str | None, *, is_retyped: bool) -> Pa
     """Return the folder of the tagger: for types by description, the shared model of a run."""
     from fedner.models.checkpoint import CARD
     from fedner.runs.folder import tagger_folder
-    from fedner.runs.joining.received import MODEL
+    from fedner.runs.shared_model import SHARED_MODEL
 
-    shared = model / MODEL
+    shared = model / SHARED_MODEL
     if is_retyped and platform is None and (shared / CARD).is_file():
         return shared
     return tagger_folder(model, platform)

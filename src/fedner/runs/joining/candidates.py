@@ -90,7 +90,7 @@ def batch_size(num_sentences: int) -> int:
 
 def arm_recipe(recipe: Recipe, arm: Arm) -> Recipe:
     """Return what an arm is composed of: the received recipe, or it with another head."""
-    if arm == JOINED:
+    if arm == "joined":
         return recipe
     return replace(recipe, head=arm, residual=False)
 

@@ -30,7 +30,7 @@ from fedner.runs.joining.received import Received, open_received
 from fedner.runs.joining.record import RECEIVED, RECORD, Joined, MethodResult
 from fedner.runs.joining.store import UNFINISHED, Store, clear, require_place
 from fedner.runs.outcome import Outcome, intervals_of, outcome_of
-from fedner.runs.verdict import privacy_sentence, zero_sentence
+from fedner.runs.verdict import NO_PRIVACY, privacy_sentence, zero_sentence
 from fedner.scoring import PairedTest, paired_test
 from fedner.settings import PlatformEntry
 from fedner.training import load
@@ -294,4 +294,12 @@ def privacy_words(received: Received) -> str:
     if received.privacy is not None:
         return privacy_sentence(received.privacy)
     noted = received.facts.get("privacy")
-    return noted if isinstance(noted, str) else privacy_sentence(None)
+    if not isinstance(noted, Mapping):
+        return NO_PRIVACY
+    spent = noted["epsilon"]
+    epsilon = "infinite" if spent is None else f"{spent:.2f}"
+    kind = "Simulated differential privacy" if noted["simulation"] else "Differential privacy"
+    return (
+        f"{kind}: at most epsilon {epsilon} at delta {noted['delta']:g} for one {noted['unit']}, "
+        f"by {noted['mechanism']}. {noted['trust']}"
+    )

@@ -23,6 +23,7 @@ from fedner.models.embeddings.origin import EmbeddingOrigin
 from fedner.models.embeddings.trained_encoder import PretrainedEncoder
 from fedner.models.embeddings.words import WordEmbedding, WordSource
 from fedner.models.features import TagSpace
+from fedner.models.partition import ALWAYS_PRIVATE, lies_under
 from fedner.models.tagger import Tagger
 from fedner.models.types import TypeVectors, type_vectors
 from fedner.models.zoo import Recipe, build_tagger
@@ -30,13 +31,12 @@ from fedner.runs.blueprint import shares_tags, sized_recipe
 from fedner.runs.folder import FACTS, SETTINGS, RunFolder, open_run
 from fedner.runs.public_files import open_named_files, path_of
 from fedner.runs.records import PrivacySpent, RunFacts
+from fedner.runs.shared_model import SHARED_MODEL
 from fedner.settings import Settings
 from fedner.tensor_files import tensors_digest
 from fedner.training import load
 
 SHARED = "shared/"
-MODEL = "model"  # the released model in the folder of a run
-RESIDUAL = "emissions.residual"
 # What has a row, or a row and a column, for each tag.
 _BY_TAG = ("emissions.weight", "emissions.bias", "decoder.start", "decoder.end")
 _BY_TAGS = ("decoder.transitions",)
@@ -152,19 +152,21 @@ def open_received(
             descriptions and is no run.
     """
     chosen = _device(device)
-    is_run, is_released = (path / SETTINGS).is_file(), (path / MODEL / CARD).is_file()
+    is_run, is_released = (path / SETTINGS).is_file(), (path / SHARED_MODEL / CARD).is_file()
     if not is_run:
         if not is_released and not (path / CARD).is_file():
             raise FednerError(
                 f"{path} holds neither a shared model nor a finished run",
                 "Name the folder RUN/model that `fedner train` wrote, or RUN itself.",
             )
-        return _released(path / MODEL if is_released else path, vectors, context, chosen)
+        return _released(path / SHARED_MODEL if is_released else path, vectors, context, chosen)
     run = open_run(path)
     encoder = context or _encoder_path(run)  # a run that is harmed says so before all else
     _require_finished(run)
     if is_released:
-        return replace(_released(path / MODEL, vectors, encoder, chosen), privacy=run.privacy())
+        return replace(
+            _released(path / SHARED_MODEL, vectors, encoder, chosen), privacy=run.privacy()
+        )
     return _of_run(run, vectors, context, chosen)
 
 
@@ -193,11 +195,11 @@ def _released(folder: Path, vectors: Path | None, context: Path | None, device: 
     weights = {
         name: each.detach().cpu().clone()
         for name, each in loaded.tagger.named_parameters()
-        if each.requires_grad and not name.startswith(RESIDUAL)
+        if each.requires_grad and not lies_under(name, ALWAYS_PRIVATE)
     }
     facts = loaded.facts
     return Received(
-        title=str(facts.get("title") or folder.resolve().name),
+        title=str(facts.get("run") or folder.resolve().name),
         recipe=loaded.recipe,
         scheme=loaded.space.scheme,
         weights=weights,
@@ -206,13 +208,19 @@ def _released(folder: Path, vectors: Path | None, context: Path | None, device: 
         context=loaded.context,
         encoder=loaded.encoder,
         pretrained=_pretrained(loaded.tagger, loaded.context, context),
-        descriptions=dict(loaded.descriptions),
+        descriptions=_descriptions(facts),
         tags=None,
         digest=loaded.digest,
         facts=facts,
         paths=loaded.paths,
         device=device,
     )
+
+
+def _descriptions(facts: Mapping[str, Any]) -> dict[str, str]:
+    """Return the types of a released model as its facts describe them."""
+    noted = facts.get("types")
+    return dict(noted) if isinstance(noted, Mapping) else {}
 
 
 def _pretrained(
@@ -231,7 +239,14 @@ def _pretrained(
             "Say where it lies: --context FOLDER.",
         )
     settings: Mapping[str, Any] = origin.settings
-    return PretrainedEncoder.open(given, window=settings["window"], overlap=settings["overlap"])
+    found = PretrainedEncoder.open(given, window=settings["window"], overlap=settings["overlap"])
+    if found.origin.sha256 != origin.sha256:
+        raise FednerError(
+            f"{given} is another encoder (sha256 {found.origin.sha256[:16]}...) than the one that "
+            f"the model began with, {origin.name!r} (sha256 {origin.sha256[:16]}...)",
+            "Say where that one lies: --context FOLDER.",
+        )
+    return found
 
 
 def _of_run(run: RunFolder, vectors: Path | None, context: Path | None, device: str) -> Received:
@@ -260,7 +275,7 @@ def _of_run(run: RunFolder, vectors: Path | None, context: Path | None, device: 
         context=files.context,
         encoder=files.reader,
         pretrained=files.trained,
-        descriptions=getattr(settings, "types", {}),
+        descriptions=settings.types,
         tags=tags,
         digest=tensors_digest(weights),
         facts={"rounds": facts.rounds, "seed": settings.seed},
