@@ -17,6 +17,7 @@ from fedner.models.embeddings.words import HashedWords, WordEmbedding
 from fedner.models.features import Batch, EncodedCorpus, TagSpace, collate, encode_corpus
 from fedner.models.layers import LAYERS, LayerForms, Missing, bilstm
 from fedner.models.tagger import Tagger
+from fedner.models.types import type_vectors
 from fedner.models.zoo import RECIPES, Recipe, build_tagger
 from fedner.privacy.dpsgd import accumulate, clipped_sample, clipped_sum
 from fedner.privacy.noise import Clipped
@@ -70,10 +71,17 @@ def make(
     size = CONTEXT * context_layers if recipe.context else 0
     context_TD = torch.randn(sum(lengths), size, generator=generator) if recipe.context else None
     corpus = encode_corpus(sentences(lengths, seed), words, space=SPACE, context_TD=context_TD)
-    tagger = build_tagger(recipe, words, SPACE, size, seed, context_layers=context_layers)
+    types = None
+    if recipe.head == "described":
+        types = type_vectors(dict.fromkeys(SPACE.labels, ""), encoder=None, words=words.source)
+    tagger = build_tagger(
+        recipe, words, SPACE, size, seed, context_layers=context_layers, types=types
+    )
     mix = () if tagger.embeddings.mix is None else tagger.embeddings.mix.parameters()
     with torch.no_grad():
-        for parameter in (*tagger.decoder.parameters(), *mix):
+        residual = tagger.emissions.residual if types and recipe.residual else None
+        own = () if residual is None else residual.parameters()
+        for parameter in (*tagger.decoder.parameters(), *mix, *own):
             parameter.normal_(0.0, 0.5, generator=generator)
     return Case(tagger.eval(), corpus)
 
@@ -186,6 +194,27 @@ def test_every_recipe_equals_the_loop(name: str, units: list[list[int]], trainab
     check(case, units, middle(case, units))
 
 
+@pytest.mark.parametrize("residual", [False, True], ids=["no residual", "residual"])
+@pytest.mark.parametrize("units", [SINGLE, JOINED], ids=["sentences", "documents"])
+@pytest.mark.parametrize("name", ["BI-LSTM-CRF", "BI-LSTM-TDDL", "CNN-CRF", "DP-BI-LSTM-CRF"])
+def test_a_described_head_equals_the_loop(
+    name: str, units: list[list[int]], residual: bool
+) -> None:
+    recipe = small(RECIPES[name], head="described", rank=9, residual=residual)
+    case = make(recipe)
+    check(case, units, middle(case, units))
+    check(case, units, middle(case, units), loss="mean")
+
+
+@pytest.mark.parametrize("trains", ["token.B", "type.I", "outside", "residual.bias", "residual"])
+def test_a_described_head_in_parts_equals_the_loop(trains: str) -> None:
+    case = make(small(RECIPES["CNN-CRF"], head="described", rank=33, residual=True))
+    for name, parameter in case.tagger.named_parameters():
+        parameter.requires_grad_(name.startswith(f"emissions.{trains}"))
+    assert trained(case.tagger)
+    check(case, JOINED, middle(case, JOINED))
+
+
 @pytest.mark.parametrize("units", [SINGLE, JOINED], ids=["sentences", "documents"])
 def test_sizes_where_products_of_tokens_are_cheaper(units: list[list[int]]) -> None:
     recipe = small(RECIPES["ELMoNER"], hidden=40, filters=40, widths=(1, 2, 5), lstm_layers=2)
@@ -225,6 +254,9 @@ def test_any_shape_equals_the_loop(
         filters=data.draw(st.integers(1, 9)),
         hidden=hidden,
         dropout=0.0,
+        head=data.draw(st.sampled_from(["free", "described"])),
+        rank=data.draw(st.integers(1, 40)),
+        residual=data.draw(st.booleans()),
     )
     mixed = data.draw(st.integers(1, 4)) if context else 1
     seed = data.draw(st.integers(0, 99))

@@ -133,6 +133,7 @@ def check(case: Case, units: Sequence[Sequence[int]], gone: int, cells: int) -> 
 
 DRAWS: dict[str, st.SearchStrategy[Any]] = {
     "name": st.sampled_from(NAMES),
+    "head": st.sampled_from(["free", "described"]),
     "kind": st.sampled_from(sorted(ATTACKS)),
     "scale": st.one_of(
         st.floats(1.0, LARGEST), st.sampled_from([1e3, 1e9, 1e15, 1e19, 1e30, LARGEST, 1e-30])
@@ -146,9 +147,9 @@ DRAWS: dict[str, st.SearchStrategy[Any]] = {
     "device": st.sampled_from(["cpu", *(["cuda"] if torch.cuda.is_available() else [])]),
 }
 KNOWN = [
-    ("ELMoNER", "one number", LARGEST, 0, 3, True, [9, 4, 7, 2], 0, 2048, "cpu"),
-    ("BI-LSTM-CRF", "cancelling", 1e15, 1, None, False, [12, 12, 3], 0, 64, "cpu"),
-    ("CNN-CRF", "chaotic", 30.0, 2, None, True, [5, 1, 8, 8, 2], 1, 2048, "cpu"),
+    ("ELMoNER", "free", "one number", LARGEST, 0, 3, True, [9, 4, 7, 2], 0, 2048, "cpu"),
+    ("BI-LSTM-CRF", "free", "cancelling", 1e15, 1, None, False, [12, 12, 3], 0, 64, "cpu"),
+    ("CNN-CRF", "free", "chaotic", 30.0, 2, None, True, [5, 1, 8, 8, 2], 1, 2048, "cpu"),
 ]
 
 
@@ -165,13 +166,14 @@ def test_no_weights_of_many_more(**drawn: Any) -> None:
     attack(**drawn)
 
 
-@pytest.mark.parametrize("known", KNOWN, ids=lambda each: each[1])
+@pytest.mark.parametrize("known", KNOWN, ids=lambda each: each[2])
 def test_attacks_that_worked_once(known: tuple[Any, ...]) -> None:
     attack(**dict(zip(DRAWS, known, strict=True)))
 
 
 def attack(
     name: str,
+    head: str,
     kind: str,
     scale: float,
     seed: int,
@@ -182,8 +184,13 @@ def attack(
     cells: int,
     device: str,
 ) -> None:
-    sizes = {"hidden": 3 + seed % 30, "filters": 3 + seed % 17, "lstm_layers": 1 + seed % 2}
+    sizes: dict[str, Any] = {
+        "hidden": 3 + seed % 30,
+        "filters": 3 + seed % 17,
+        "lstm_layers": 1 + seed % 2,
+    }
     sizes = sizes if RECIPES[name].lstm_layers else {"filters": 3 + seed % 17}
+    sizes |= {"head": head, "rank": 1 + seed % 40, "residual": seed % 3 == 0}
     case = moved(make(small(RECIPES[name], **sizes), lengths, trainable=trainable), device)
     attacked(case.tagger, kind, scale, seed, only)
     order = np.random.default_rng(seed).permutation(len(lengths)).tolist()

@@ -19,6 +19,8 @@ Shapes: B sentences, L tokens, T types, K tags, D features, E numbers of a descr
 
 import math
 from collections.abc import Sequence
+from functools import partial
+from typing import cast
 
 import torch
 from torch import Tensor, nn
@@ -26,8 +28,12 @@ from torch import Tensor, nn
 from fedner.corpus.schemes import Scheme, split_tag, tag_set
 from fedner.errors import FednerError
 from fedner.models.features import Batch, TagSpace
-from fedner.models.layers.forms import LayerForms, Parts, joined
+from fedner.models.layers.forms import LayerForms, Parts, joined, trained_names
+from fedner.models.layers.linear import measure_linear, tap_linear
 from fedner.models.onnx_writer import GraphWriter
+from fedner.models.per_unit.products import batch_product
+from fedner.models.per_unit.tap import Measured, Tap, tapped
+from fedner.models.per_unit.units import Units
 from fedner.models.types import TypeVectors
 
 
@@ -145,8 +151,53 @@ def _forward(head: DescribedEmissions, parts: Parts, _batch: Batch) -> Tensor:
     return emissions_BLK
 
 
+def _tap(
+    head: DescribedEmissions, prefix: str, parts: Parts, batch: Batch
+) -> tuple[Tensor, list[Tap]]:
+    """Return the emissions, map by map, and the taps of all that is trained."""
+    x_BLD = joined(parts)
+    outside_BL1, taps = tap_linear(head.outside, f"{prefix}.outside", [x_BLD], batch)
+    kinds = []
+    for kind in head.kinds:
+        scores_BLT, found = _tap_kind(head, kind, prefix, x_BLD, batch)
+        kinds.append(scores_BLT)
+        taps += found
+    emissions_BLK = torch.cat((outside_BL1, torch.stack(kinds, dim=3).flatten(2)), dim=2)
+    if head.residual is not None:
+        own_BLK, found = tap_linear(head.residual, f"{prefix}.residual", [x_BLD], batch)
+        emissions_BLK = emissions_BLK + own_BLK
+        taps += found
+    return emissions_BLK, taps
+
+
+def _tap_kind(
+    head: DescribedEmissions, kind: str, prefix: str, x_BLD: Tensor, batch: Batch
+) -> tuple[Tensor, list[Tap]]:
+    """Return the scores of one kind for all types (B, L, T), with the taps of P and Q."""
+    token = cast("nn.Linear", head.token[kind])
+    mapped_BLR, taps = tap_linear(token, f"{prefix}.token.{kind}", [x_BLD], batch)
+    scores_BLT = batch_product(mapped_BLR, head.types_of(kind).detach().t())
+    names = trained_names(head.type[kind], f"{prefix}.type.{kind}")
+    if names:
+        scaled_BLR = mapped_BLR.detach() / math.sqrt(head.rank)
+        measure = partial(_measure_types, scaled_BLR, head.vectors, names)
+        taps = [*taps, Tap(tapped(scores_BLT), measure)]
+    return scores_BLT, taps
+
+
+def _measure_types(
+    scaled_BLR: Tensor,
+    vectors_TE: Tensor,
+    names: dict[str, str],
+    gradient_BLT: Tensor,
+    units: Units,
+) -> Measured:
+    """Measure Q, whose gradient is that of a linear layer that reads g e and gets P h."""
+    return measure_linear(batch_product(gradient_BLT, vectors_TE), names, scaled_BLR, units)
+
+
 def _onnx(head: DescribedEmissions, graph: GraphWriter, parts: Sequence[str]) -> str:
     return graph.linear(graph.joined(parts), head.weight, head.bias)
 
 
-FORMS = LayerForms("described", _forward, onnx=_onnx)
+FORMS = LayerForms("described", _forward, _tap, _onnx)

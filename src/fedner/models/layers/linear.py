@@ -41,10 +41,20 @@ def tap_linear(
     names = trained_names(layer, prefix)
     if not names:
         return output_BLK, []
-    return output_BLK, [Tap(tapped(output_BLK), partial(_measure, x_BLD.detach(), names))]
+    return output_BLK, [Tap(tapped(output_BLK), partial(measure_linear, x_BLD.detach(), names))]
 
 
-def _measure(x_BLD: Tensor, names: dict[str, str], gradient_BLK: Tensor, units: Units) -> Measured:
+def measure_linear(
+    x_BLD: Tensor, names: dict[str, str], gradient_BLK: Tensor, units: Units
+) -> Measured:
+    """Measure the gradients sum_t g_t x_t^T of a weight and sum_t g_t of a bias.
+
+    Args:
+        x_BLD: What the layer reads.
+        names: Of what is trained, "weight" and "bias", the names in the tagger.
+        gradient_BLK: The gradient at what the layer gives.
+        units: The units of the batch.
+    """
     sizes = [
         _sizes(units.rows(gradient_BLK, chunk), units.rows(x_BLD, chunk), names)
         for chunk in units.chunks()
