@@ -9,13 +9,19 @@ from small_platform import small, small_platform
 
 from fedner.corpus.sentence import Sentence
 from fedner.errors import FednerError
+from fedner.inference.onnx_export import export_onnx
+from fedner.inference.onnx_tagger import OnnxTagger
+from fedner.inference.predict import Predictor
 from fedner.models.averaged import AveragedTagger, chain_of, mean_chain
+from fedner.models.checkpoint import LoadedTagger, load_tagger, save_tagger
 from fedner.models.embeddings.words import HashedWords, WordEmbedding
 from fedner.models.features import TagSpace, collate, encode_corpus
 from fedner.models.layers.crf import CRF
 from fedner.models.layers.softmax import SoftmaxDecoder
+from fedner.models.types import type_vectors
 from fedner.models.zoo import RECIPES, Recipe, build_tagger
 from fedner.privacy.dpsgd import accumulate
+from fedner.sealed import seal_of
 from fedner.training import Evaluation, TrainingSettings, predict_tags, train
 
 PLATFORM = small_platform()
@@ -111,3 +117,77 @@ def test_gradients_are_refused(pair: AveragedTagger) -> None:
     thawed = AveragedTagger(members(PLAIN), [PLAIN], PLATFORM.space).requires_grad_()
     with pytest.raises(FednerError, match="is not trained"):
         accumulate(thawed, corpus, [[0], [1, 2]], 1.0)  # type: ignore[arg-type]
+
+
+def described_pair(trainable: bool = False) -> tuple[AveragedTagger, tuple[Recipe, ...]]:
+    """Return the average that joining makes: a described head and a free one."""
+    platform = small_platform(trainable=trainable)
+    types = type_vectors(
+        {label: f"kind of {label}" for label in platform.space.labels},
+        encoder=None,
+        words=platform.words.source,
+    )
+    recipes = (replace(CHARACTERS, head="described", rank=8), CHARACTERS)
+    taggers = []
+    for seed, recipe in enumerate(recipes, start=1):
+        given = types if recipe.head == "described" else None
+        words = WordEmbedding(platform.words.source, trainable=trainable)
+        tagger = build_tagger(recipe, words, platform.space, seed=seed, types=given)
+        corpus = platform.encoded(recipe)
+        train(tagger, corpus, TrainingSettings(epochs=3, batch_size=8), seed)
+        taggers.append(tagger)
+    return AveragedTagger(taggers, recipes, platform.space).eval(), recipes
+
+
+@pytest.mark.parametrize("trainable", [False, True])
+def test_an_average_comes_back_from_disk(tmp_path: Path, trainable: bool) -> None:
+    mean, recipes = described_pair(trainable)
+    save_tagger(tmp_path / "m", mean, recipes[0], PLATFORM.space, facts={"f1": 0.5})
+    loaded = load_tagger(tmp_path / "m")
+    assert isinstance(loaded.tagger, AveragedTagger)
+    assert loaded.tagger.recipes == recipes
+    assert loaded.recipe == recipes[0]
+    assert loaded.descriptions == {label: f"kind of {label}" for label in PLATFORM.space.labels}
+    assert not any(each.requires_grad for each in loaded.tagger.parameters())
+    corpus = encode_corpus(PLATFORM.sentences, loaded.words)
+    batch = collate(corpus, range(9))
+    with torch.no_grad():
+        assert torch.equal(mean(batch), loaded.tagger(batch))
+    for one, other in zip(
+        predict_tags(mean, corpus), predict_tags(loaded.tagger, corpus), strict=True
+    ):
+        assert np.array_equal(one, other)
+    save_tagger(tmp_path / "again", loaded.tagger, loaded.recipe, loaded.space)
+    assert load_tagger(tmp_path / "again").tagger.recipes == recipes
+
+
+def test_a_member_that_is_missing_is_refused(tmp_path: Path) -> None:
+    mean, recipes = described_pair()
+    save_tagger(tmp_path / "m", mean, recipes[0], PLATFORM.space)
+    card = json.loads((tmp_path / "m" / "model.json").read_text())
+    card["members"] = card["members"][:1]
+    card.pop("seal")
+    card["seal"] = seal_of(card)
+    (tmp_path / "m" / "model.json").write_text(json.dumps(card))
+    with pytest.raises(FednerError, match="do not fit"):
+        load_tagger(tmp_path / "m")
+
+
+def test_an_average_is_exported_as_one_graph(tmp_path: Path) -> None:
+    pytest.importorskip("onnxruntime")
+    mean, recipes = described_pair()
+    model = LoadedTagger(mean, recipes[0], PLATFORM.space)
+    export_onnx(model, tmp_path / "onnx")
+    exported, predictor = OnnxTagger.load(tmp_path / "onnx"), Predictor.of(model)
+    found = 0
+    for sentence in PLATFORM.sentences[:20]:
+        text = " ".join(sentence.tokens)
+        ours, theirs = predictor.predict(text), exported.predict(text)
+        assert [(m.start, m.end, m.label) for m in ours] == [
+            (m.start, m.end, m.label) for m in theirs
+        ]
+        found += len(ours)
+    assert found > 5
+    trained, _ = described_pair(trainable=True)
+    with pytest.raises(FednerError, match="room for one table"):
+        export_onnx(LoadedTagger(trained, recipes[0], PLATFORM.space), tmp_path / "other")

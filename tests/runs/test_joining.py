@@ -5,6 +5,7 @@ import os
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import Callable
 from dataclasses import replace
 from itertools import pairwise
@@ -215,6 +216,7 @@ def test_finished_trainings_are_not_trained_again(
 
 KILLED = """
 import sys
+import time
 from pathlib import Path
 sys.path.insert(0, sys.argv[3])
 import os, signal, torch
@@ -276,7 +278,7 @@ def test_without_a_test_part_no_result_is_claimed(finished: Path, tmp_path: Path
 
 def test_a_test_file_of_its_own(finished: Path, tmp_path: Path) -> None:
     for name, seed in (("own", 1), ("test", 2)):
-        write_jsonl(generate("social-posts", 20, seed=seed), tmp_path / f"{name}.jsonl")
+        write_jsonl(tmp_path / f"{name}.jsonl", generate("social-posts", 20, seed=seed))
     entry = late(
         data=str(tmp_path / "own.jsonl"), split={"test_data": str(tmp_path / "test.jsonl")}
     )
@@ -381,3 +383,37 @@ def test_learning_rates_decay_to_zero_at_the_last_step(own: Newcomer) -> None:
     assert plan.optimizer.decay_steps == steps
     assert plan.optimizer.learning_rate_at(steps) == 0.0
     assert plan.max_grad_norm == 5.0
+
+
+ORPHANS = """
+import os, sys, time
+from pathlib import Path
+from fedner.runs.side_by_side import side_by_side
+def work(name, told):
+    (Path(sys.argv[1]) / str(os.getpid())).touch()
+    time.sleep(60)
+side_by_side(work, {"a": 1, "b": 1}, 2, print)
+"""
+
+
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="processes by /proc")
+def test_no_process_outlives_one_that_was_killed(tmp_path: Path) -> None:
+    process = subprocess.Popen([sys.executable, "-c", ORPHANS, str(tmp_path)])
+    deadline = time.monotonic() + 30
+    while len(list(tmp_path.iterdir())) < 2 and time.monotonic() < deadline:
+        time.sleep(0.05)
+    children = [int(each.name) for each in tmp_path.iterdir()]
+    process.kill()
+    process.wait()
+    while any(is_running(each) for each in children) and time.monotonic() < deadline:
+        time.sleep(0.05)
+    assert len(children) == 2
+    assert not any(is_running(each) for each in children)
+
+
+def is_running(process: int) -> bool:
+    """Whether a process computes still; one that nobody waited for does not."""
+    try:
+        return Path(f"/proc/{process}/stat").read_text().split(")")[1].split()[0] != "Z"
+    except FileNotFoundError:
+        return False

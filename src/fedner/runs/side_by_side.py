@@ -1,12 +1,15 @@
 """Several trainings at a time on one machine, each in a process of its own."""
 
+import os
 import signal
+import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
 from multiprocessing import active_children, get_context
 from queue import Empty
+from threading import Thread
 from typing import Any, TypeVar
 
 import torch
@@ -77,7 +80,15 @@ def _start(work: Work[Any], points: Any) -> None:
     """Begin a process: Ctrl-C is the parent's to answer, one thread as in the federation."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     torch.set_num_threads(1)
+    Thread(target=_end_with, args=(os.getppid(),), daemon=True).start()
     _here.update(work=work, points=points)
+
+
+def _end_with(parent: int) -> None:
+    """End this process when its parent is gone: nobody else would, after a kill -9."""
+    while os.getppid() == parent:
+        time.sleep(POLL_SECONDS)
+    os._exit(1)
 
 
 def _work(name: str) -> None:
