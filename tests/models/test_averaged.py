@@ -1,6 +1,8 @@
 """Averages of taggers: the mean of emissions and chains, and all that reads texts with it."""
 
+import json
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest

@@ -117,7 +117,7 @@ def test_the_card_names_the_epsilon_of_what_was_received(
 def test_an_average_does_all_that_a_tagger_does(averaged: Path, tmp_path: Path) -> None:
     loaded = load_tagger(averaged)
     assert isinstance(loaded.tagger, AveragedTagger)
-    assert [each.head for each in loaded.tagger.recipes][0] == "described"
+    assert loaded.tagger.recipes[0].head == "described"
     found = Predictor.of(loaded).predict(NOTE)
     (tmp_path / "note.txt").write_text(NOTE)
     lines = invoke("predict", averaged, tmp_path / "note.txt", "--json").splitlines()
