@@ -24,6 +24,18 @@ def test_it_learns_what_the_corpus_annotates(tagger: fedner.Tagger) -> None:
     assert tagger.score(CORPUS).strict_micro.f1 > 0.4, "the very texts that it learnt from"
 
 
+def test_a_described_head_learns_alone_too() -> None:
+    types = {"ADE": "adverse drug event, an unwanted effect of a medicine"}
+    tagger = fedner.Tagger.train(
+        CORPUS, epochs=40, learning_rate=0.01, batch_size=8, types=types,
+        model={**SMALL, "head": "described", "rank": 8},
+    )  # fmt: skip
+    assert tagger.labels == CORPUS.labels
+    assert tagger.predictor.model.descriptions["ADE"] == types["ADE"]
+    assert tagger.predictor.model.descriptions["Drug"] == "Drug", "described by its name"
+    assert tagger.score(CORPUS).strict_micro.f1 > 0.3, "the very texts that it learnt from"
+
+
 def test_mentions_have_offsets_and_confidences(tagger: fedner.Tagger) -> None:
     mentions = tagger.predict(TEXT)
     assert mentions

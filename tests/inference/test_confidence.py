@@ -10,6 +10,8 @@ from fedner.corpus.sentence import Entity
 from fedner.inference.confidence import joining, mention_confidences
 from fedner.models.features import TagSpace
 from fedner.models.layers.crf import CRF
+from fedner.models.layers.kind_crf import KindCRF
+from fedner.models.layers.linear_chain import LinearChain
 from fedner.models.layers.softmax import SoftmaxDecoder
 
 LENGTHS = [4, 3, 1]
@@ -20,17 +22,16 @@ def path_probabilities(decoder, emissions_LK, num_tags):
     length = len(emissions_LK)
     paths = torch.tensor(list(product(range(num_tags), repeat=length)))
     scores = emissions_LK[torch.arange(length), paths].sum(1)
-    if isinstance(decoder, CRF):
-        steps = decoder.transitions.masked_fill(decoder.forbidden_transitions, -torch.inf)
-        scores = (
-            scores + decoder.start.masked_fill(decoder.forbidden_start, -torch.inf)[paths[:, 0]]
-        )
-        scores = scores + decoder.end.masked_fill(decoder.forbidden_end, -torch.inf)[paths[:, -1]]
+    if isinstance(decoder, LinearChain):
+        start, end, transitions = decoder.potentials()
+        steps = transitions.masked_fill(decoder.forbidden_transitions, -torch.inf)
+        scores = scores + start.masked_fill(decoder.forbidden_start, -torch.inf)[paths[:, 0]]
+        scores = scores + end.masked_fill(decoder.forbidden_end, -torch.inf)[paths[:, -1]]
         scores = scores + steps[paths[:, :-1], paths[:, 1:]].sum(1)
     return paths, scores.double().softmax(0)
 
 
-@pytest.mark.parametrize("kind", ["crf", "softmax"])
+@pytest.mark.parametrize("kind", ["crf", "kind crf", "softmax"])
 @pytest.mark.parametrize("scheme", ["IO", "IOB1", "BIO", "BIOES"])
 @torch.no_grad()
 def test_against_enumeration(kind: str, scheme: str) -> None:
@@ -38,8 +39,8 @@ def test_against_enumeration(kind: str, scheme: str) -> None:
     num_tags = len(space.tags)
     torch.manual_seed(len(space.tags))
     decoder = SoftmaxDecoder(num_tags)
-    if kind == "crf":
-        decoder = CRF(num_tags, space.transitions)
+    if kind != "softmax":
+        decoder = CRF(num_tags, space.transitions) if kind == "crf" else KindCRF(space)
         for parameter in decoder.parameters():
             parameter.normal_()
     emissions = 2 * torch.randn(3, 4, num_tags)

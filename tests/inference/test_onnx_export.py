@@ -3,6 +3,7 @@
 import json
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -22,6 +23,7 @@ from fedner.models.checkpoint import LoadedTagger, load_tagger, save_tagger
 from fedner.models.embeddings.origin import EmbeddingOrigin
 from fedner.models.embeddings.words import HashedWords, WordEmbedding, WordSource, WordVectors
 from fedner.models.features import TagSpace
+from fedner.models.types import type_vectors
 from fedner.models.zoo import RECIPES, build_tagger, resized
 
 CORPUS = generate("case-reports", 40, seed=3)
@@ -67,14 +69,22 @@ def lively(
     trainable: bool = False,
     scheme: str = "BIOES",
     context_layers: int = 1,
+    **changes: object,
 ) -> LoadedTagger:
     """Return a small tagger whose random weights are large enough to find something."""
     torch.set_num_threads(1)
     recipe = resized(RECIPES[name], hidden=7, filters=6, character_filters=5)
+    recipe = replace(recipe, **changes)
     words = WordEmbedding(source or HashedWords(300, 8), trainable=trainable)
     space = TagSpace.of(CORPUS.labels, scheme)
     dimension = CONTEXT if recipe.context else 0
-    tagger = build_tagger(recipe, words, space, dimension, 4, context_layers=context_layers)
+    types = None
+    if recipe.head == "described":
+        encoder = LettersInContext() if recipe.context else None
+        types = type_vectors(dict.fromkeys(space.labels, ""), encoder=encoder, words=words.source)
+    tagger = build_tagger(
+        recipe, words, space, dimension, 4, context_layers=context_layers, types=types
+    )
     generator = torch.Generator().manual_seed(6)
     with torch.no_grad():
         for weight in tagger.parameters():
@@ -130,6 +140,19 @@ def test_every_recipe_predicts_the_same(name: str, tmp_path: Path) -> None:
 def test_trained_words_and_other_schemes(scheme: str, tmp_path: Path) -> None:
     model = lively("CNN-CLSTM-CRF", trainable=True, scheme=scheme)
     same_predictions(model, exported(model, tmp_path / "export"))
+
+
+@pytest.mark.parametrize("residual", [False, True])
+@pytest.mark.parametrize(
+    ("name", "scheme"),
+    [("LSTM-CRF", "BIO"), ("BI-LSTM-TDDL", "BILOU"), ("CNN-CRF", "IO"), ("ELMoNER", "IOB1")],
+)
+def test_a_described_head_is_one_linear_layer(
+    name: str, scheme: str, residual: bool, tmp_path: Path
+) -> None:
+    model = lively(name, scheme=scheme, head="described", rank=9, residual=residual)
+    tagger = exported(model, tmp_path / "out")
+    same_predictions(model, tagger)
 
 
 @pytest.mark.parametrize("lowercase", ["never", "fallback", "always"])

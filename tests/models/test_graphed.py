@@ -14,6 +14,7 @@ from fedner.models import crf_kernels, graphed
 from fedner.models.features import EncodedCorpus, collate, encode_corpus
 from fedner.models.graphed import Compute, PaddedShape, RecordedSteps, recorded_steps
 from fedner.models.tagger import Tagger
+from fedner.models.types import type_vectors
 from fedner.models.zoo import RECIPES, build_tagger
 from fedner.training import gradients
 
@@ -22,10 +23,15 @@ needs_cuda = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a C
 
 
 def made(
-    name: str = "LSTM-CRF", device: str = "cpu", dropout: float = 0.0
+    name: str = "LSTM-CRF", device: str = "cpu", dropout: float = 0.0, **changes: Any
 ) -> tuple[Tagger, EncodedCorpus]:
-    recipe, platform = replace(small(RECIPES[name]), dropout=dropout), small_platform()
-    tagger = build_tagger(recipe, platform.words, platform.space, context_size(recipe))
+    recipe, platform = replace(small(RECIPES[name]), dropout=dropout, **changes), small_platform()
+    size = context_size(recipe)
+    types = None
+    if recipe.head == "described":
+        labels = dict.fromkeys(platform.space.labels, "")
+        types = type_vectors(labels, encoder=None, words=platform.words.source)
+    tagger = build_tagger(recipe, platform.words, platform.space, size, types=types)
     context_TD = platform.context() if recipe.context else None
     corpus = encode_corpus(
         platform.sentences,
@@ -59,6 +65,20 @@ def test_padded_gradients_are_those_of_the_batch(name: str) -> None:
     steps = RecordedSteps(*made(name), record=same)
     for chosen in ([3, 11, 20, 30], [7, 2], [40], [0, 1, 2, 3, 4]):
         require_equal(steps, chosen)
+
+
+@pytest.mark.parametrize("device", ["cpu", pytest.param("cuda", marks=needs_cuda)])
+@pytest.mark.parametrize("decoder", ["crf", "softmax"])
+def test_a_described_head_is_recorded_too(decoder: str, device: str) -> None:
+    changes = {"head": "described", "residual": True, "decoder": decoder}
+    tagger, corpus = made("ELMoNER", device, **changes)
+    recording = {"record": same} if device == "cpu" else {}
+    steps = RecordedSteps(tagger, corpus, **recording)
+    assert RecordedSteps.fits(tagger, torch.device("cuda"))
+    for _ in range(graphed.FIRST_RECORDED_VISIT + 1):
+        require_equal(steps, [3, 11, 20, 30])
+    assert steps.recordings
+    assert "emissions.type.B.weight" in steps.gradients(np.asarray([1]), SEED)[1]
 
 
 def test_a_smaller_batch_is_padded_with_sentences_of_no_token() -> None:

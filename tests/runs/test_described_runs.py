@@ -284,6 +284,41 @@ def test_a_coordinator_without_files_releases_the_same_model(tiny: Make, tmp_pat
     assert dict(one.facts) == dict(other.facts)
 
 
+def test_a_declared_encoder_is_found_by_its_digest(
+    tiny: Make, tmp_path: Path, tiny_bert: Path
+) -> None:
+    settings = tiny(
+        *DESCRIBED, "model.recipe=ELMoNER", f"embeddings.context={tiny_bert}", "training.rounds=1",
+        f"embeddings.cache={tmp_path / 'cache'}",
+    )  # fmt: skip
+    train_run(settings, tmp_path / "simulation")
+    sites = {site.name: site for site in open_sites(settings, tmp_path / "apart")}
+    assert {site.blueprint.types.source for site in sites.values() if site.blueprint.types} == {
+        "context"
+    }
+    coordinated(sites, tmp_path / "coordinator")
+    one = load_tagger(tmp_path / "simulation" / "model")
+    other = load_tagger(tmp_path / "coordinator" / "model", context=tiny_bert)
+    held, found = one.tagger.state_dict(), other.tagger.state_dict()
+    assert held.keys() == found.keys()
+    assert all(torch.equal(held[name], found[name]) for name in held)
+    with pytest.raises(FednerError, match="the model needs the"):
+        load_tagger(tmp_path / "coordinator" / "model")
+
+
+def test_an_encoder_that_is_trained_describes_as_it_was_before(
+    tiny: Make, tmp_path: Path, tiny_bert: Path
+) -> None:
+    settings = tiny(
+        *DESCRIBED, "model.recipe=transformer", f"embeddings.context={tiny_bert}",
+        "training.rounds=1", "training.finetune_epochs=1",
+    )  # fmt: skip
+    train_run(settings, tmp_path / "run")
+    released = load_tagger(tmp_path / "run" / "model").tagger.emissions.vectors
+    own = load_tagger(tagger_folder(tmp_path / "run", "social-posts")).tagger.emissions.vectors
+    assert torch.equal(released, own)
+
+
 # Settings.
 
 

@@ -5,6 +5,7 @@ import runpy
 import shutil
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -23,6 +24,7 @@ from fedner.models.checkpoint import EmbeddingPaths, save_tagger
 from fedner.models.embeddings.opening import open_context_encoder
 from fedner.models.embeddings.words import HashedWords, WordEmbedding, WordVectors
 from fedner.models.features import TagSpace, encode_corpus
+from fedner.models.types import type_vectors
 from fedner.models.zoo import RECIPES, build_tagger, resized
 from fedner.optimizers import OptimizerSettings
 from fedner.runs import spacy_component
@@ -91,6 +93,29 @@ def test_entities_are_exactly_what_fedner_predict_finds(model: Path, predictor: 
         assert places(doc) == [(m.start, m.end, m.label) for m in predictor.predict(text)]
         total += len(doc.ents)
     assert total > 30
+
+
+def test_a_described_head_finds_the_same_in_a_pipeline(tmp_path: Path) -> None:
+    recipe = resized(RECIPES["LSTM-CRF"], hidden=8, filters=8, character_filters=8)
+    recipe = replace(recipe, head="described", rank=8)
+    words = WordEmbedding(HashedWords(1000, 24))
+    types = type_vectors(dict.fromkeys(CORPUS.labels, ""), encoder=None, words=words.source)
+    tagger = build_tagger(recipe, words, TagSpace.of(CORPUS.labels, "BIO"), types=types)
+    torch.manual_seed(3)
+    for name, weight in tagger.named_parameters():
+        if name.startswith("emissions"):
+            torch.nn.init.normal_(weight)
+    save_tagger(tmp_path / "m", tagger, recipe, TagSpace.of(CORPUS.labels, "BIO"))
+    nlp = pipeline(tmp_path / "m")
+    nlp.to_disk(tmp_path / "pipeline")
+    predictor = Predictor.load(tmp_path / "m")
+    again = spacy.load(tmp_path / "pipeline")
+    found = 0
+    for text in TEXTS[:10]:
+        expected = [(each.start, each.end, each.label) for each in predictor.predict(text)]
+        assert places(nlp(text)) == places(again(text)) == expected
+        found += len(expected)
+    assert found
 
 
 def test_mentions_may_be_widened_to_tokens_instead(model: Path, predictor: Predictor) -> None:

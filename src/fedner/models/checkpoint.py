@@ -7,39 +7,50 @@ encoder that was trained whole is among the weights, and the small files that sa
 (configuration, tokenizer) stand beside them: such a model needs nothing else.
 """
 
+import copy
 import json
 import shutil
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, fields, replace
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
+import numpy as np
 import torch
 
 from fedner.corpus.schemes import canonical
 from fedner.durable import sync_folder, write_text
 from fedner.errors import FednerError
+from fedner.models.checkpoint_embeddings import (
+    CONTEXT,
+    VECTORS,
+    open_context,
+    open_trained,
+    open_words,
+)
 from fedner.models.device import require_device
 from fedner.models.embeddings.low_rank import Adapter
-from fedner.models.embeddings.opening import AnyEncoder, open_context_encoder
-from fedner.models.embeddings.origin import DECLARED, EmbeddingOrigin
+from fedner.models.embeddings.opening import AnyEncoder
+from fedner.models.embeddings.origin import EmbeddingOrigin
 from fedner.models.embeddings.trained_encoder import PretrainedEncoder
-from fedner.models.embeddings.vectors_file import default_cache
-from fedner.models.embeddings.vectors_store import VERSION as STORE_VERSION
-from fedner.models.embeddings.words import HashedWords, WordEmbedding, WordSource, WordVectors
+from fedner.models.embeddings.words import WordEmbedding, WordSource, WordVectors
 from fedner.models.features import TagSpace
-from fedner.models.layers.crf import CRF
+from fedner.models.layers.described import DescribedEmissions
+from fedner.models.layers.kind_crf import KindCRF
+from fedner.models.layers.linear_chain import LinearChain
+from fedner.models.layers.softmax import SoftmaxDecoder
 from fedner.models.stages import StageRecipe
 from fedner.models.tagger import Tagger
+from fedner.models.types import TypeVectors, type_vectors
 from fedner.models.zoo import Recipe, build_tagger
 from fedner.sealed import file_digest, read_sealed, seal_of
 from fedner.tensor_files import read_tensors, write_tensors
 from fedner.version import __version__
 
 WEIGHTS, CARD = "model.safetensors", "model.json"
-VECTORS, CONTEXT = "vectors", "context"
 KIND, VERSION = "fedner tagger", 1
-Opened = TypeVar("Opened", WordVectors, AnyEncoder, PretrainedEncoder)
+_TYPE_VECTORS = "emissions.vectors"
+_OF_ANY_TYPES = ("token.", "type.", "outside.")  # what a described head holds of no single type
 _UNHARMED = "Take an unharmed copy of the model, or train it again."
 
 
@@ -88,6 +99,12 @@ class LoadedTagger:
         return self.tagger.embeddings.words
 
     @property
+    def descriptions(self) -> dict[str, str]:
+        """The descriptions of its types by their names; empty where its head is free."""
+        head = self.tagger.emissions
+        return dict(head.descriptions) if isinstance(head, DescribedEmissions) else {}
+
+    @property
     def context(self) -> EmbeddingOrigin | None:
         """Where its context features come from; None where it has no context slot."""
         trained = self.tagger.embeddings.encoder
@@ -106,6 +123,7 @@ def save_tagger(
     paths: EmbeddingPaths | None = None,
     include_embeddings: bool = False,
     facts: Mapping[str, Any] | None = None,
+    descriptions: Mapping[str, str] | None = None,
 ) -> None:
     """Write a tagger into `folder`; whatever happens, a whole model or none stands there then.
 
@@ -118,6 +136,8 @@ def save_tagger(
         paths: Where the frozen embeddings are, for whoever loads the model on this machine.
         include_embeddings: Whether to copy the frozen embeddings into the folder.
         facts: Anything else worth noting, as JSON: scores, rounds, privacy spent.
+        descriptions: Those of its types, where its head is described and does not know them;
+            whoever loads the model computes their vectors.
 
     Raises:
         FednerError: A piece is missing, or the folder cannot be written.
@@ -129,6 +149,7 @@ def save_tagger(
             f"features, their origin is {'missing' if context is None else 'given'}",
             "Give the origin of the context features exactly where the recipe has a context slot.",
         )
+    types = _types_record(tagger, space, descriptions)
     try:
         folder.mkdir(parents=True, exist_ok=True)
         whole = _wholly_trained(tagger)
@@ -142,6 +163,7 @@ def save_tagger(
             f"cannot write {folder}: {error.strerror or error}", "Choose another folder."
         ) from error
     card = _describe(tagger, recipe, space, context, paths, facts or {})
+    card["types"] = types
     # Between two models there is none: weights of one with the card of the other must never load.
     (folder / CARD).unlink(missing_ok=True)
     sync_folder(folder)
@@ -177,16 +199,20 @@ def load_tagger(
         raise FednerError(f"{folder / WEIGHTS} does not belong to {CARD}", _UNHARMED)
     tensors, _ = read_tensors(folder / WEIGHTS, KIND, VERSION)
     recipe, space = _recipe_of(card), _space_of(card)
-    source, words_path = _open_words(folder, card, vectors)
+    source, words_path = open_words(folder, card, vectors)
     words = WordEmbedding(source, trainable=card["words"]["trainable"])
     origin = EmbeddingOrigin.from_json(card["context"]["origin"]) if card["context"] else None
     trained: PretrainedEncoder | None = None
     encoder: AnyEncoder | None = None
     context_path: Path | None = None
     if recipe.trains_encoder:
-        trained, context_path = _open_trained(folder, card, recipe, context)
+        trained, context_path = open_trained(folder, card, recipe, context)
     elif origin is not None:
-        encoder, context_path = _open_context(folder, card, context, device)
+        encoder, context_path = open_context(folder, card, context, device)
+    types: TypeVectors | None = None
+    if recipe.head == "described":
+        types = _types_of(card, tensors.get(_TYPE_VECTORS), encoder or trained, source)
+        tensors = {**tensors, _TYPE_VECTORS: torch.from_numpy(types.vectors)}
     tagger = build_tagger(
         recipe,
         words,
@@ -195,6 +221,7 @@ def load_tagger(
         constrained=card["constrained"],
         encoder=trained,
         context_layers=1 if origin is None else origin.layers,
+        types=types,
     )
     _check_alphabet(tagger, card)
     wrong = tagger.load_state_dict(tensors, strict=False)
@@ -205,6 +232,73 @@ def load_tagger(
     facts, digest = card["facts"], card["weights"]["sha256"]
     paths = EmbeddingPaths(words_path, context_path)
     return LoadedTagger(tagger, recipe, space, encoder, facts, digest, paths)
+
+
+def retyped(
+    loaded: LoadedTagger, descriptions: Mapping[str, str], *, residual: bool = False
+) -> LoadedTagger:
+    """Return a tagger with the same weights for other types; the one given stays as it is.
+
+    A residual belongs to the tags that it was trained for: it is left out. The facts of the result
+    say under "retyped" what the tagger was trained for.
+
+    Args:
+        loaded: A tagger with a described head.
+        descriptions: The types by name; an empty description stands for the name.
+        residual: Whether the new head has a residual, zero at first.
+
+    Raises:
+        FednerError: The head is free, no type is given, or a description cannot be read because the
+            pretrained weights of a trained encoder are not at hand.
+    """
+    old = loaded.tagger.emissions
+    if not isinstance(old, DescribedEmissions):
+        raise FednerError(
+            f"this tagger ({loaded.recipe.name}) has a free head: its weights belong to the types "
+            f"{', '.join(loaded.space.labels)} and to no others",
+            'Train a model with head = "described".',
+        )
+    if not descriptions:
+        raise FednerError("no types are given", "Give at least one type with its description.")
+    space = TagSpace.of(list(descriptions), loaded.space.scheme)
+    types = _known_or_computed(loaded, old, descriptions)
+    head = DescribedEmissions(old.outside.in_features, space, types, old.rank, residual=residual)
+    kept = {n: each for n, each in old.state_dict().items() if n.startswith(_OF_ANY_TYPES)}
+    head.load_state_dict({**head.state_dict(), **kept})
+    decoder = loaded.tagger.decoder
+    tagger = copy.deepcopy(loaded.tagger)
+    tagger.emissions = head
+    tagger.decoder = SoftmaxDecoder(len(space.tags))
+    if isinstance(decoder, KindCRF):
+        tagger.decoder = KindCRF(space, constrained=decoder.is_constrained)
+        tagger.decoder.load_state_dict(decoder.state_dict())
+    trained_for = {"trained_for": loaded.descriptions, "residual_left_out": bool(old.residual)}
+    return replace(
+        loaded,
+        tagger=tagger.to(old.vectors.device).train(loaded.tagger.training),
+        recipe=replace(loaded.recipe, residual=residual),
+        space=space,
+        facts={**loaded.facts, "retyped": trained_for},
+    )
+
+
+def _known_or_computed(
+    loaded: LoadedTagger, old: DescribedEmissions, descriptions: Mapping[str, str]
+) -> TypeVectors:
+    """Return the types with the vectors that the head has already, the others computed."""
+    texts = {label: text.strip() or label for label, text in descriptions.items()}
+    places = {label: row for row, label in enumerate(loaded.space.labels)}
+    known = {label for label in texts if old.descriptions.get(label) == texts[label]}
+    trained = loaded.tagger.embeddings.encoder
+    encoder = loaded.encoder if trained is None else trained.source
+    fresh = {label: text for label, text in texts.items() if label not in known}
+    computed = type_vectors(fresh, encoder=encoder, words=loaded.words.source)
+    vectors_TE = old.vectors.cpu().numpy()
+    rows = {label: vectors_TE[places[label]] for label in known}
+    rows |= dict(zip(computed.labels, computed.vectors, strict=True))
+    labels = tuple(sorted(texts))
+    stacked_TE = np.stack([rows[label] for label in labels])
+    return TypeVectors(labels, tuple(texts[label] for label in labels), stacked_TE, old.source)
 
 
 def _describe(
@@ -225,7 +319,7 @@ def _describe(
         "labels": list(space.labels),
         "scheme": space.scheme,
         "tags": list(space.tags),
-        "constrained": isinstance(decoder, CRF) and decoder.is_constrained,
+        "constrained": isinstance(decoder, LinearChain) and decoder.is_constrained,
         "words": {
             "origin": words.origin.to_json(),
             "trainable": words.trainable,
@@ -240,6 +334,38 @@ def _describe(
         },
         "facts": dict(facts),
     }
+
+
+def _types_record(
+    tagger: Tagger, space: TagSpace, descriptions: Mapping[str, str] | None
+) -> dict[str, Any] | None:
+    """Return what the card says of described types; None for a free head."""
+    head = tagger.emissions
+    if not isinstance(head, DescribedEmissions):
+        return None
+    known = head.descriptions or dict(descriptions or {})
+    if sorted(known) != list(space.labels):
+        raise FednerError(
+            f"saving a described head: found descriptions of {sorted(known)}; expected those of "
+            f"its types, {list(space.labels)}",
+            "Give `descriptions` where the tagger was built without the vectors of its types.",
+        )
+    return {"descriptions": known, "source": head.source}
+
+
+def _types_of(
+    card: Mapping[str, Any],
+    vectors_TE: torch.Tensor | None,
+    encoder: AnyEncoder | PretrainedEncoder | None,
+    words: WordSource,
+) -> TypeVectors:
+    """Return the types of a saved tagger: their vectors as they were saved, or computed now."""
+    record = card["types"]
+    if vectors_TE is None:
+        return type_vectors(record["descriptions"], encoder=encoder, words=words)
+    labels = tuple(sorted(record["descriptions"]))
+    texts = tuple(record["descriptions"][label] for label in labels)
+    return TypeVectors(labels, texts, vectors_TE.numpy(), record["source"])
 
 
 def _wholly_trained(tagger: Tagger) -> PretrainedEncoder | None:
@@ -329,102 +455,4 @@ def _check_alphabet(tagger: Tagger, card: Mapping[str, Any]) -> None:
         raise FednerError(
             f"{CARD}: the alphabet of the characters is not that of this release",
             "Use the release that wrote the model.",
-        )
-
-
-def _open_words(
-    folder: Path, card: Mapping[str, Any], given: Path | WordSource | None
-) -> tuple[WordSource, Path | None]:
-    record = card["words"]
-    origin = EmbeddingOrigin.from_json(record["origin"])
-    settings: dict[str, Any] = dict(origin.settings)
-    if origin.kind == "hashed words":
-        return HashedWords(dimension=origin.dimension, **settings), None
-    if given is not None and not isinstance(given, str | Path):
-        _check_origin(given.origin, origin, "the word vectors given")
-        return given, None
-
-    def opened(path: Path) -> WordVectors:
-        return WordVectors.open(path, **settings)
-
-    cached = default_cache() / f"{origin.sha256}.v{STORE_VERSION}"
-    places = _places(given, folder / VECTORS, record["path"], cached)
-    return _first_fitting(places, opened, origin, "vectors", is_given=given is not None)
-
-
-def _open_context(
-    folder: Path, card: Mapping[str, Any], given: Path | None, device: torch.device | str
-) -> tuple[AnyEncoder, Path]:
-    record = card["context"]
-    origin = EmbeddingOrigin.from_json(record["origin"])
-    settings: dict[str, Any] = dict(origin.settings)
-
-    def opened(path: Path) -> AnyEncoder:
-        return open_context_encoder(path, device, settings)
-
-    copied = sorted((folder / CONTEXT).glob("*"))
-    places = _places(given, *copied, record["path"])
-    return _first_fitting(places, opened, origin, "context", is_given=given is not None)
-
-
-def _open_trained(
-    folder: Path, card: Mapping[str, Any], recipe: Recipe, given: Path | None
-) -> tuple[PretrainedEncoder, Path]:
-    """Open what a trained encoder began as; its weights only where they stayed frozen."""
-    record = card["context"]
-    origin = EmbeddingOrigin.from_json(record["origin"])
-    settings: Mapping[str, Any] = origin.settings
-
-    def opened(path: Path) -> PretrainedEncoder:
-        if recipe.adapter is None:
-            return PretrainedEncoder.open_architecture(path, origin)
-        return PretrainedEncoder.open(path, window=settings["window"], overlap=settings["overlap"])
-
-    copied = sorted((folder / CONTEXT).glob("*"))
-    places = _places(given, *copied, record["path"])
-    return _first_fitting(places, opened, origin, "context", is_given=given is not None)
-
-
-def _places(*candidates: Path | str | None) -> Iterator[Path]:
-    return (Path(candidate) for candidate in candidates if candidate is not None)
-
-
-def _first_fitting(
-    places: Iterator[Path],
-    opened: Callable[[Path], Opened],
-    origin: EmbeddingOrigin,
-    option: str,
-    *,
-    is_given: bool,
-) -> tuple[Opened, Path]:
-    """Open the first place where something is; what the user named must be what is wanted."""
-    for place in places:
-        if not place.exists() and not is_given:
-            continue
-        found = opened(place)
-        if is_given or _are_equal(found.origin, origin):
-            _check_origin(found.origin, origin, str(place))
-            return found, place
-    raise FednerError(
-        f"the model needs the {origin.kind} {origin.name!r} (sha256 {origin.sha256[:16]}...), "
-        "found neither in its folder nor where that was",
-        f"Say where to look: `{option}=` in Python, --{option} on the command line.",
-    )
-
-
-def _are_equal(one: EmbeddingOrigin, other: EmbeddingOrigin) -> bool:
-    """Whether the numbers are the same: a file may have been renamed, or only declared."""
-    if DECLARED in (one.kind, other.kind):
-        facts = ((each.sha256, each.dimension, each.layers) for each in (one, other))
-        return next(facts) == next(facts)
-    return replace(one, name="") == replace(other, name="")
-
-
-def _check_origin(found: EmbeddingOrigin, expected: EmbeddingOrigin, what: str) -> None:
-    if not _are_equal(found, expected):
-        raise FednerError(
-            f"{what}: {found.kind} {found.name!r}, sha256 {found.sha256[:16]}, "
-            f"{dict(found.settings)}; the model was trained with {expected.kind} "
-            f"{expected.name!r}, sha256 {expected.sha256[:16]}, {dict(expected.settings)}",
-            "Give the embeddings that it was trained with.",
         )

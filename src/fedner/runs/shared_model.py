@@ -10,6 +10,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from fedner.durable import write_text
 from fedner.federated.checkpoints import owner_folder
 from fedner.federated.record import RoundRecord
 from fedner.federated.run import RunRecord
@@ -18,7 +19,9 @@ from fedner.models.features import TagSpace
 from fedner.models.partition import ALWAYS_PRIVATE, Partition, lies_under
 from fedner.models.zoo import Recipe
 from fedner.runs.blueprint import Blueprint
+from fedner.runs.folder import MODEL_CARD
 from fedner.runs.release_costs import finite, recorded_events, spent_on
+from fedner.runs.report.shared_card import shared_card
 from fedner.runs.trust import trust_note
 from fedner.runs.type_descriptions import DESCRIBED, public_descriptions
 from fedner.training import load
@@ -57,7 +60,7 @@ def write_shared_model(folder: Path, plan: Blueprint, done: RunRecord) -> Path |
     space = TagSpace.of(tuple(descriptions), plan.study.model.tag_scheme)
     tagger = model.tagger(space)
     load(tagger, done.shared)
-    place = owner_folder(folder / SHARED_MODEL)
+    place, facts = owner_folder(folder / SHARED_MODEL), model_facts(plan, done.rounds)
     save_tagger(
         place,
         tagger,
@@ -65,8 +68,17 @@ def write_shared_model(folder: Path, plan: Blueprint, done: RunRecord) -> Path |
         space,
         context=plan.files.context,
         paths=plan.files.paths,
-        facts=model_facts(plan, done.rounds),
+        facts=facts,
+        descriptions=descriptions,
     )
+    context = plan.files.context
+    card = shared_card(
+        facts,
+        f"{recipe.name}: {recipe.composition}",
+        plan.files.words.origin.name,
+        None if context is None else context.name,
+    )
+    write_text(place / MODEL_CARD, card, owner_only=True)
     return place
 
 

@@ -200,7 +200,8 @@ def _entities(
 
 def _copy_tagger(folder: Path, target: Path, vectors: Path | None, context: Path | None) -> None:
     """Copy a saved tagger with its embeddings; its card comes last, so that half a copy is none."""
-    from fedner.models.checkpoint import CARD, CONTEXT, VECTORS
+    from fedner.models.checkpoint import CARD
+    from fedner.models.checkpoint_embeddings import CONTEXT, VECTORS
 
     if target.resolve() == folder.resolve():
         return

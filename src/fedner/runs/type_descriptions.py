@@ -4,7 +4,7 @@ The study's [types] are public. What a platform describes in its own settings st
 does the name of a type that the study does not declare.
 """
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 
 from fedner.models.partition import shares_tags
 from fedner.models.zoo import RECIPES
@@ -45,7 +45,7 @@ def public_descriptions(study: Study) -> dict[str, str]:
 
 
 def description_warnings(
-    study: Study, own: PlatformSettings, labels: Iterable[str]
+    study: Study, own: PlatformSettings, labels: Collection[str]
 ) -> Iterator[str]:
     """Yield what the platform itself should hear of the descriptions of its labels."""
     if not has_described_head(study):
@@ -56,6 +56,11 @@ def description_warnings(
             f"{own.name}: {', '.join(bare)} without a description: described by name alone. "
             "Map labels to the study's types (label_map), or describe them in platform.toml: "
             f'[types] {bare[0]} = "...".'
+        )
+    if unused := sorted({*own.types} - {*labels}):
+        yield (
+            f"{own.name}: [types] describes {', '.join(unused)}, which its tagger does not have. "
+            f"Its types are {', '.join(sorted(labels))}."
         )
 
 

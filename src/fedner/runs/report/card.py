@@ -87,6 +87,7 @@ def _summary(found: Findings) -> str:
         ("recipe", code(settings.model.recipe)),
         ("words", words_of(settings)),
         ("context", context_of(settings)),
+        ("head", code(head_of(settings.model))),
         ("algorithm", code(settings.algorithm.name)),
         ("what is shared", code(preset)),
         ("rounds", f"{len(found.rounds):,}"),
