@@ -22,6 +22,7 @@ from fedner.models.layers.crf import CRF
 from fedner.models.layers.softmax import SoftmaxDecoder
 from fedner.models.types import type_vectors
 from fedner.models.zoo import RECIPES, Recipe, build_tagger
+from fedner.optimizers import OptimizerSettings
 from fedner.privacy.dpsgd import accumulate
 from fedner.sealed import seal_of
 from fedner.training import Evaluation, TrainingSettings, predict_tags, train
@@ -136,7 +137,8 @@ def described_pair(trainable: bool = False) -> tuple[AveragedTagger, tuple[Recip
         words = WordEmbedding(platform.words.source, trainable=trainable)
         tagger = build_tagger(recipe, words, platform.space, seed=seed, types=given)
         corpus = platform.encoded(recipe)
-        train(tagger, corpus, TrainingSettings(epochs=3, batch_size=8), seed)
+        quick = OptimizerSettings(learning_rate=1e-2)
+        train(tagger, corpus, TrainingSettings(epochs=5, batch_size=8, optimizer=quick), seed)
         taggers.append(tagger)
     return AveragedTagger(taggers, recipes, platform.space).eval(), recipes
 

@@ -25,7 +25,7 @@ from fedner.inference.reading import (
     read_texts,
     read_tokens,
 )
-from fedner.models.checkpoint import LoadedTagger, load_tagger
+from fedner.models.checkpoint import LoadedTagger, load_tagger, retyped
 from fedner.models.embeddings.opening import AnyEncoder
 from fedner.models.embeddings.pieces import Pieces
 from fedner.models.features import collate, encode_corpus

@@ -16,6 +16,7 @@ from torch import Tensor
 from fedner.corpus.schemes import Scheme
 from fedner.errors import FednerError
 from fedner.federated.checkpoints import read_state, stored_rounds
+from fedner.models.averaged import AveragedTagger
 from fedner.models.checkpoint import CARD, EmbeddingPaths, load_tagger
 from fedner.models.device import require_device
 from fedner.models.embeddings.opening import AnyEncoder
@@ -185,6 +186,12 @@ def _encoder_path(run: RunFolder) -> Path | None:
 def _released(folder: Path, vectors: Path | None, context: Path | None, device: str) -> Received:
     """Open a saved tagger whose head knows types by their descriptions."""
     loaded = load_tagger(folder, vectors=vectors, context=context, device=device)
+    tagger = loaded.tagger
+    if isinstance(tagger, AveragedTagger):
+        raise FednerError(
+            f"{folder} is an average of taggers, made by `fedner join` for its own platform",
+            "Receive the shared model itself.",
+        )
     if loaded.recipe.head != "described":
         raise FednerError(
             f"{folder}: its head is {loaded.recipe.head!r} and knows only the types "
@@ -194,7 +201,7 @@ def _released(folder: Path, vectors: Path | None, context: Path | None, device: 
         )
     weights = {
         name: each.detach().cpu().clone()
-        for name, each in loaded.tagger.named_parameters()
+        for name, each in tagger.named_parameters()
         if each.requires_grad and not lies_under(name, ALWAYS_PRIVATE)
     }
     facts = loaded.facts
@@ -207,8 +214,8 @@ def _released(folder: Path, vectors: Path | None, context: Path | None, device: 
         trains_words=loaded.words.trainable,
         context=loaded.context,
         encoder=loaded.encoder,
-        pretrained=_pretrained(loaded.tagger, loaded.context, context),
-        descriptions=_descriptions(facts),
+        pretrained=_pretrained(tagger),
+        descriptions=loaded.descriptions,
         tags=None,
         digest=loaded.digest,
         facts=facts,
@@ -217,36 +224,18 @@ def _released(folder: Path, vectors: Path | None, context: Path | None, device: 
     )
 
 
-def _descriptions(facts: Mapping[str, Any]) -> dict[str, str]:
-    """Return the types of a released model as its facts describe them."""
-    noted = facts.get("types")
-    return dict(noted) if isinstance(noted, Mapping) else {}
-
-
-def _pretrained(
-    tagger: Tagger, origin: EmbeddingOrigin | None, given: Path | None
-) -> PretrainedEncoder | None:
+def _pretrained(tagger: Tagger) -> PretrainedEncoder | None:
     """Return what a trained encoder began as: local-only taggers begin with it too."""
     encoder = tagger.embeddings.encoder
-    if encoder is None or origin is None:
+    if encoder is None:
         return None
-    if encoder.adapters is not None:
-        return encoder.source
-    if given is None:
+    if not encoder.source.has_weights:
         raise FednerError(
-            f"the model trains its encoder {origin.name!r} whole, and the pretrained one, which "
-            "local-only taggers begin with, is not in its folder",
+            f"the model trained its encoder {encoder.source.origin.name!r} whole, and the "
+            "pretrained one, which local-only taggers begin with, is not found",
             "Say where it lies: --context FOLDER.",
         )
-    settings: Mapping[str, Any] = origin.settings
-    found = PretrainedEncoder.open(given, window=settings["window"], overlap=settings["overlap"])
-    if found.origin.sha256 != origin.sha256:
-        raise FednerError(
-            f"{given} is another encoder (sha256 {found.origin.sha256[:16]}...) than the one that "
-            f"the model began with, {origin.name!r} (sha256 {origin.sha256[:16]}...)",
-            "Say where that one lies: --context FOLDER.",
-        )
-    return found
+    return encoder.source
 
 
 def _of_run(run: RunFolder, vectors: Path | None, context: Path | None, device: str) -> Received:
