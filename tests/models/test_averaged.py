@@ -138,7 +138,7 @@ def described_pair(trainable: bool = False) -> tuple[AveragedTagger, tuple[Recip
         tagger = build_tagger(recipe, words, platform.space, seed=seed, types=given)
         corpus = platform.encoded(recipe)
         quick = OptimizerSettings(learning_rate=1e-2)
-        train(tagger, corpus, TrainingSettings(epochs=5, batch_size=8, optimizer=quick), seed)
+        train(tagger, corpus, TrainingSettings(epochs=12, batch_size=8, optimizer=quick), seed)
         taggers.append(tagger)
     return AveragedTagger(taggers, recipes, platform.space).eval(), recipes
 

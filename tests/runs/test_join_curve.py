@@ -43,7 +43,7 @@ def test_worth_at_every_size() -> None:
     assert small.low <= small.worth <= small.high
     assert middle.worth > small.worth
     assert math.isinf(large.worth)
-    assert large.words().startswith("more than you have (100) (")
+    assert large.words().startswith("more than you have (100), interval ")
     assert (small.sentences, small.most) == (25, 100)
 
 
@@ -70,10 +70,10 @@ def test_an_interval_covers_what_the_draw_of_units_moves() -> None:
 
 def test_it_is_said_in_plain_words_and_plain_json() -> None:
     worth = Worth(100, 0.6, 0.7, math.inf, 25.0, math.inf, 100, 25)
-    assert worth.words() == "more than you have (100) (at most 25 to more than you have (100))"
+    assert worth.words() == "more than you have (100), interval at most 25 to above 100"
     stated = json.loads(json.dumps(worth.as_dict(), allow_nan=False))
     assert (stated["worth"], stated["worth_low"]) == (None, 25.0)
-    assert Worth(25, 0.5, 0.6, 61.7, 40.0, 90.0, 100, 25).words() == "62 (40 to 90)"
+    assert Worth(25, 0.5, 0.6, 61.7, 40.0, 90.0, 100, 25).words() == "62, interval 40 to 90"
 
 
 def test_of_equals_joined_is_kept_then_local_only() -> None:

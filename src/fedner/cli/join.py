@@ -184,6 +184,7 @@ def _show(out: Path, joined: "Joined") -> None:
         ]
         columns = ("own sentences", "local-only", "joined", "joining is worth")
         console.print(table("What joining is worth in own sentences", columns, rows))
+        console.print(joined.worth_words())
     received = joined.received
     console.print(
         f"received: {received['title']} ({received['digest'][:12]}...), "

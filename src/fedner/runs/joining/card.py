@@ -184,6 +184,7 @@ def _worth(joined: Joined) -> str:
     return section(
         "What joining is worth in own sentences",
         WORTH_WORDS,
+        joined.worth_words(),
         table(("own sentences", "local-only", "joined", "worth"), rows),
     )
 

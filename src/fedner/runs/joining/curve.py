@@ -59,11 +59,13 @@ class Worth:
 
     def words(self) -> str:
         """Return the answer as people say it, with its interval."""
-        return f"{self._said(self.worth)} ({self._said(self.low)} to {self._said(self.high)})"
+        is_beyond = math.isinf(self.worth)
+        value = f"more than you have ({self.most:,})" if is_beyond else self._said(self.worth)
+        return f"{value}, interval {self._said(self.low)} to {self._said(self.high)}"
 
     def _said(self, number: float) -> str:
         if math.isinf(number):
-            return f"more than you have ({self.most:,})"
+            return f"above {self.most:,}"
         return f"at most {self.least:,}" if number <= self.least else f"{round(number):,}"
 
     def as_dict(self) -> dict[str, object]:

@@ -86,7 +86,10 @@ class Joined:
         if not self.worth:
             return ""
         last = self.worth[-1]
-        return f"joining is worth {last.words()} sentences of your own"
+        return (
+            f"With {last.sentences:,} sentences of your own, joining is worth {last.words()} "
+            "sentences of your own alone."
+        )
 
     def as_dict(self) -> dict[str, Any]:
         """Return the record as JSON can carry it."""
@@ -111,6 +114,7 @@ class Joined:
             "results": {name: each.as_dict() for name, each in self.results.items()},
             "gain": None if gain is None else as_json(gain),
             "worth": [each.as_dict() for each in self.worth],
+            "worth_words": self.worth_words(),
             "left_out": self.left_out,
             "zeros": self.zeros,
             "warnings": list(self.warnings),
