@@ -207,7 +207,7 @@ def _show_selection(joined: "Joined") -> None:
         (f"{name} (kept)" if name == joined.kept else name, settings[name], _percent(score))
         for name, score in choice.selection_f1.items()
     ]
-    title = "Chosen by cross-validation on the own sentences (selection scores, no result)"
+    title = "Chosen on three folds (selection scores, no result)"
     console.print(table(title, ("method", "learning rate x epochs", "selection score"), rows))
 
 

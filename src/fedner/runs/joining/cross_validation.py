@@ -1,7 +1,7 @@
 """Settings by cross-validation on the newcomer's own training sentences: three folds by its unit.
 
 Every candidate (an arm with a setting) is trained once for each fold and asked about the sentences
-of that fold; counts are pooled over the folds. The test part has no part in it.
+of that fold; counts add up over the folds. The test part has no part in it.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
