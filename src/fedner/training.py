@@ -36,6 +36,10 @@ BATCHES_PER_BUCKET = 20
 EVALUATION_TOKENS = 8_192
 
 
+class DivergedError(FednerError):
+    """The loss of a training is no longer a finite number."""
+
+
 @dataclass(frozen=True, slots=True)
 class TrainingSettings:
     """How one platform trains.
@@ -288,7 +292,7 @@ def _train_epoch(
         num_sentences += len(chosen)
     mean = float(total) / num_sentences
     if not math.isfinite(mean):
-        raise FednerError(
+        raise DivergedError(
             f"the loss of epoch {epoch} is {mean}",
             "Lower the learning rate or clip gradients; the last whole epoch can be resumed.",
         )

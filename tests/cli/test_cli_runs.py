@@ -176,6 +176,7 @@ def test_a_platform_joins_later(trained: Path, tmp_path: Path) -> None:
     )  # fmt: skip
     found = run_json(*arguments, "--out", tmp_path / "late")
     assert found["sent"] == "nothing"
+    assert found["warnings"] == ['Drug: described by name alone; --types "Drug=..." says more']
     assert found["types"] == {"ADE": "an unwanted effect", "Drug": "Drug"}
     assert set(found["results"][found["kept"]]["scores"]["strict"]["labels"]) == {"ADE", "Drug"}
     assert len(found["selection"]["candidates"]) == 18 - 2, "half an epoch is one epoch"

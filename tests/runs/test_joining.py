@@ -182,6 +182,21 @@ def test_the_choice_is_the_best_of_pooled_counts(own: Newcomer, tmp_path: Path) 
     assert max(scores.values()) > 0, "nothing was learned: the test would show nothing"
 
 
+def test_a_candidate_that_diverges_finds_nothing_and_is_not_kept(
+    own: Newcomer, tmp_path: Path
+) -> None:
+    wild = Setting(1e30, 3)
+    tried = {arm: (wild, Setting(5e-3, 6)) for arm in ARMS}
+    jobs, store = fold_jobs(own, tried), Store(tmp_path / "s", own.digest)
+    run_jobs(own, jobs, store, 1, lambda *_: None)
+    choice = choose(own, tried, jobs, store)
+    assert {each.selection_f1 for each in choice.candidates if each.setting == wild} == {0.0}
+    assert wild not in (choice.joined.setting, choice.local.setting)
+    kept = Job("free", wild, "test-all", own.data.train, own.data.test, keeps_weights=True)
+    with pytest.raises(FednerError, match="the loss of epoch"):
+        run_job(own, kept)
+
+
 def test_trainings_side_by_side_come_to_the_same_bits(own: Newcomer, tmp_path: Path) -> None:
     jobs = fold_jobs(own, {arm: (Setting(1e-3, 1),) for arm in ARMS})
     told: list[int] = []

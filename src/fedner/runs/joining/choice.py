@@ -26,11 +26,13 @@ class Candidate:
         arm: What was trained.
         setting: How.
         selection_f1: Strict F1 over all folds: it chooses, and is no result.
+        has_diverged: Whether its training diverged on a fold: any other is better.
     """
 
     arm: Arm
     setting: Setting
     selection_f1: float
+    has_diverged: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,9 +67,7 @@ class Choice:
 def choose(newcomer: Newcomer, grid: Grid, jobs: Sequence[Job], store: Store) -> Choice:
     """Return the best settings and the method to keep, from finished cross-validation jobs."""
     candidates = [
-        Candidate(
-            arm, setting, _f1(newcomer, [[job] for job in jobs_of(jobs, arm, setting)], store)
-        )
+        _candidate(newcomer, arm, setting, jobs_of(jobs, arm, setting), store)
         for arm, settings in grid.items()
         for setting in settings
     ]
@@ -86,9 +86,16 @@ def choose(newcomer: Newcomer, grid: Grid, jobs: Sequence[Job], store: Store) ->
     return Choice(tuple(candidates), joined, local, scores, best_method(scores))
 
 
+def _candidate(
+    newcomer: Newcomer, arm: Arm, setting: Setting, jobs: Sequence[Job], store: Store
+) -> Candidate:
+    f1 = _f1(newcomer, [[job] for job in jobs], store)
+    return Candidate(arm, setting, f1, any(store.read(job).has_diverged for job in jobs))
+
+
 def best(candidates: Sequence[Candidate]) -> Candidate:
-    """Return the candidate with the highest score; of equals the first."""
-    return max(candidates, key=lambda each: each.selection_f1)
+    """Return the candidate with the highest score; of equals the first that did not diverge."""
+    return max(candidates, key=lambda each: (not each.has_diverged, each.selection_f1))
 
 
 def best_method(scores: dict[Method, float]) -> Method:

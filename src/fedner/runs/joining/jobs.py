@@ -8,7 +8,7 @@ Shapes: B sentences, L tokens, T tokens of all held-out sentences, K tags.
 
 import hashlib
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 
 import numpy as np
@@ -23,13 +23,12 @@ from fedner.models import crf_kernels
 from fedner.models.averaged import AnyTagger, chain_of, mean_chain
 from fedner.models.crf_chain import Chain
 from fedner.models.features import EncodedCorpus, TagSpace, collate, select
+from fedner.models.layers.softmax import SoftmaxDecoder
 from fedner.models.tagger import Tagger
 from fedner.runs.joining.candidates import Arm, Setting, training_of
 from fedner.runs.joining.newcomer import Newcomer
 from fedner.seeds import derive
-from fedner.training import evaluation_batches, snapshot, train
-
-AfterEpoch = Callable[[int], None]
+from fedner.training import DivergedError, evaluation_batches, snapshot, train
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,10 +80,26 @@ class Found:
     chain: Chain
     weights: Mapping[str, Tensor] = field(default_factory=dict)
 
+    @property
+    def has_diverged(self) -> bool:
+        """Whether the training came to nothing: no score differs from zero."""
+        return not bool(self.emissions_TK.any())
 
-def run_job(newcomer: Newcomer, job: Job, after_epoch: AfterEpoch | None = None) -> Found:
-    """Train a candidate and ask it about the held-out sentences."""
-    tagger = trained(newcomer, job, after_epoch)
+
+def run_job(newcomer: Newcomer, job: Job) -> Found:
+    """Train a candidate and ask it about the held-out sentences.
+
+    A candidate whose training diverges finds nothing; one whose weights are kept must not diverge.
+
+    Raises:
+        FednerError: The training of what shall be kept diverged.
+    """
+    try:
+        tagger = trained(newcomer, job)
+    except DivergedError:
+        if job.keeps_weights:
+            raise
+        return _nothing_found(newcomer, job)
     with one_thread():
         emissions_TK = emissions_of(tagger, select(newcomer.corpus, job.held))
     kept = {name: each for name, each in tagger.named_parameters() if each.requires_grad}
@@ -92,7 +107,14 @@ def run_job(newcomer: Newcomer, job: Job, after_epoch: AfterEpoch | None = None)
     return Found(emissions_TK, chain_of(tagger.decoder), weights)
 
 
-def trained(newcomer: Newcomer, job: Job, after_epoch: AfterEpoch | None = None) -> Tagger:
+def _nothing_found(newcomer: Newcomer, job: Job) -> Found:
+    """Return the result of a candidate that tags every token "O"."""
+    num_tokens = sum(len(newcomer.data.sentences[at].tokens) for at in job.held)
+    num_tags = len(newcomer.space.tags)
+    return Found(torch.zeros(num_tokens, num_tags), chain_of(SoftmaxDecoder(num_tags)))
+
+
+def trained(newcomer: Newcomer, job: Job) -> Tagger:
     """Return a tagger of the job's arm, trained on the job's sentences."""
     tagger = newcomer.tagger(job.arm)
     corpus = select(newcomer.corpus, job.train)
@@ -100,15 +122,7 @@ def trained(newcomer: Newcomer, job: Job, after_epoch: AfterEpoch | None = None)
     plan = training_of(job.setting, newcomer.recipe(job.arm), num_sentences)
     seed = derive(newcomer.seed, "join", job.arm, job.part)
     with one_thread():
-        train(
-            tagger,
-            corpus,
-            plan,
-            seed,
-            after_epoch=None
-            if after_epoch is None
-            else lambda state: after_epoch(len(state.curve)),
-        )
+        train(tagger, corpus, plan, seed)
     return tagger
 
 

@@ -163,10 +163,18 @@ def _joined(
         worth=_worth(own, final, store) if own.data.test else (),
         left_out=left_out_words(own.data.types.rows(own.data.labels)),
         zeros=_zeros(own.data.name, results, choice.kept),
-        warnings=own.data.warnings,
+        warnings=(*own.data.warnings, *_undescribed(types)),
         is_synthetic=own.data.is_synthetic,
     )
     return joined, _tagger(own, joined, final, store)
+
+
+def _undescribed(types: Mapping[str, str]) -> tuple[str, ...]:
+    """Return what the owner should hear of types that nobody described."""
+    bare = [name for name, text in types.items() if text == name]
+    if not bare:
+        return ()
+    return (f'{", ".join(bare)}: described by name alone; --types "{bare[0]}=..." says more',)
 
 
 def _chosen(own: Newcomer, tried: Grid, workers: int, store: Store, tell: JoinProgress) -> Choice:
