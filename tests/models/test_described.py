@@ -129,6 +129,43 @@ def test_a_kind_crf_is_the_crf_of_its_expanded_scores(scheme: str, constrained: 
     torch.testing.assert_close(steps_S, (kinds.which_SKK * transitions_KK).sum((1, 2)))
 
 
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
+@pytest.mark.parametrize("scheme", SCHEMES)
+def test_a_kind_crf_on_a_gpu_is_that_of_the_cpu(scheme: str) -> None:
+    space = TagSpace.of(["x", "y"], scheme)
+    generator = torch.Generator().manual_seed(5)
+    decoder = KindCRF(space)
+    decoder.steps.data.normal_(generator=generator)
+    emissions_BLK = torch.randn(4, 7, len(space.tags), generator=generator)
+    lengths_B = torch.tensor([7, 5, 2, 1])
+    tags_BL, _ = decoder.viterbi(emissions_BLK, lengths_B)
+    found = []
+    for device in ("cpu", "cuda"):
+        moved = decoder.to(device)
+        loss = moved.log_likelihood(emissions_BLK.to(device), tags_BL.to(device), lengths_B).sum()
+        found.append((loss.detach().cpu(), torch.autograd.grad(loss, moved.steps)[0].cpu()))
+    torch.testing.assert_close(found[0], found[1])
+
+
+def test_an_open_annotation_is_that_of_the_expanded_crf() -> None:
+    space = TagSpace.of(["x", "y"], "BIO")
+    generator = torch.Generator().manual_seed(3)
+    kinds, crf = KindCRF(space), CRF(len(space.tags), space.transitions)
+    kinds.steps.data.normal_(generator=generator)
+    crf.transitions.data.copy_(kinds.potentials().transitions_KK)
+    emissions_BLK = torch.randn(2, 5, len(space.tags), generator=generator)
+    allowed_BLK = torch.rand(emissions_BLK.shape, generator=generator) < 0.7
+    allowed_BLK[..., 0] = True
+    lengths_B = torch.tensor([5, 3])
+    values, counts = [], []
+    for decoder in (kinds, crf):
+        values.append(decoder.partial_log_likelihood(emissions_BLK, allowed_BLK, lengths_B))
+        counts.append(torch.autograd.grad(values[-1].sum(), list(decoder.parameters())))
+    assert torch.equal(values[0], values[1])
+    folded_S = (kinds.which_SKK * counts[1][2]).sum((1, 2))
+    torch.testing.assert_close(counts[0][0], folded_S)
+
+
 def test_every_allowed_step_has_exactly_one_number() -> None:
     for scheme in SCHEMES:
         space = TagSpace.of(["x", "y", "z"], scheme)
@@ -164,6 +201,17 @@ def test_a_tagger_of_unknown_vectors_has_the_same_weights_and_keeps_no_vectors()
     assert all(torch.equal(ours[name], theirs[name]) for name in ours)
     assert "emissions.vectors" in known.state_dict()
     assert "emissions.vectors" not in unknown.state_dict()
+    with pytest.raises(FednerError, match="without the vectors of its types"):
+        unknown.emissions(torch.zeros(1, 1, 80))
+
+
+def test_half_precision_is_for_the_tokens_not_for_folding() -> None:
+    head = tagger_of(TagSpace.of(["a", "b"], "BIO"), recipe=described(residual=True)).emissions
+    with torch.autocast("cpu", torch.bfloat16):
+        assert torch.equal(head.weight, head.weight.float())
+        folded_KD = head.weight
+        assert head(torch.ones(1, 1, 80)).dtype == torch.bfloat16
+    assert torch.equal(folded_KD, head.weight)
 
 
 def test_head_and_types_must_fit() -> None:

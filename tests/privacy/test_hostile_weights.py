@@ -150,6 +150,8 @@ KNOWN = [
     ("ELMoNER", "free", "one number", LARGEST, 0, 3, True, [9, 4, 7, 2], 0, 2048, "cpu"),
     ("BI-LSTM-CRF", "free", "cancelling", 1e15, 1, None, False, [12, 12, 3], 0, 64, "cpu"),
     ("CNN-CRF", "free", "chaotic", 30.0, 2, None, True, [5, 1, 8, 8, 2], 1, 2048, "cpu"),
+    ("CNN-CRF", "described", "huge", 1e15, 3, None, False, [5, 1, 8, 8, 2], 1, 64, "cpu"),
+    ("BI-LSTM-TDDL", "described", "of all sizes", 1.0, 6, None, False, [9, 3], 0, 20, "cpu"),
 ]
 
 
@@ -166,8 +168,8 @@ def test_no_weights_of_many_more(**drawn: Any) -> None:
     attack(**drawn)
 
 
-@pytest.mark.parametrize("known", KNOWN, ids=lambda each: each[2])
-def test_attacks_that_worked_once(known: tuple[Any, ...]) -> None:
+@pytest.mark.parametrize("known", KNOWN, ids=lambda each: f"{each[1]} {each[2]}")
+def test_attacks_that_worked_once_and_their_like(known: tuple[Any, ...]) -> None:
     attack(**dict(zip(DRAWS, known, strict=True)))
 
 

@@ -12,6 +12,8 @@ from test_training_runs import final_weights
 from test_what_crosses import Wire, coordinated
 
 from fedner.errors import FednerError
+from fedner.federated.messages import Order
+from fedner.federated.sizes import batch_sizes
 from fedner.inference.predict import Predictor
 from fedner.models import types as models_types
 from fedner.models.checkpoint import KIND, VERSION, WEIGHTS, load_tagger
@@ -19,9 +21,12 @@ from fedner.runs import blueprint as blueprints
 from fedner.runs.coordinator import coordinate
 from fedner.runs.disclosure import DESCRIBED_NOTE
 from fedner.runs.folder import DISCLOSURE, METHODS, RunFolder, tagger_folder
+from fedner.runs.report.card_words import OWN_TYPES
+from fedner.runs.schedule import algorithm_for
 from fedner.runs.shared_model import NO_PRIVACY
 from fedner.runs.simulation import Progress, open_sites, train_run
 from fedner.runs.site import Site
+from fedner.runs.site_platform import build_platform
 from fedner.settings import Settings, SettingsError
 from fedner.tensor_files import read_tensors
 
@@ -68,12 +73,12 @@ def test_platforms_of_different_types_share_the_whole_tagger(described: Path) ->
     one, other = (dict(each.tagger.named_parameters()) for each in taggers.values())
     assert one.keys() == other.keys()
     assert all(torch.equal(one[name], other[name]) for name in one)
-    left = RunFolder(described).read(DISCLOSURE)["platforms"]
-    for platform in left.values():
+    left = RunFolder(described).read(DISCLOSURE)
+    assert DESCRIBED_NOTE in left["notes"]
+    for platform in left["platforms"].values():
         assert platform["kept"] == []
         assert any(each["name"] == "emissions.type.B.weight" for each in platform["tensors"])
         assert not any("vectors" in each["name"] for each in platform["tensors"])
-        assert DESCRIBED_NOTE in platform["notes"]
 
 
 def test_all_methods_are_kept_scored_and_loaded(described: Path) -> None:
@@ -86,7 +91,12 @@ def test_all_methods_are_kept_scored_and_loaded(described: Path) -> None:
             norms = loaded.tagger.emissions.vectors.norm(dim=1)
             assert torch.allclose(norms, torch.full_like(norms, 8.0), atol=1e-3)
     assert (described / "report.html").is_file()
-    assert "OWN_TYPES" not in (described / "MODEL_CARD.md").read_text()
+    card = (described / "MODEL_CARD.md").read_text()
+    assert OWN_TYPES in card, "tags are not shared"
+    assert "| head | `described` |" in card
+    released = (described / "model" / "MODEL_CARD.md").read_text()
+    assert f"| ADE | {ADE} |" in released
+    assert "**No differential privacy.**" in released
 
 
 def test_the_run_releases_its_model_over_the_types_of_the_study(described: Path) -> None:
@@ -218,6 +228,28 @@ def test_noise_of_a_shared_head_resumes_bit_for_bit(tiny: Make, tmp_path: Path) 
     assert whole == cut
 
 
+@pytest.mark.parametrize("mechanism", ["unit-local", "unit-central"])
+def test_the_residual_is_noised_at_home(tiny: Make, tmp_path: Path, mechanism: str) -> None:
+    pytest.importorskip("dp_accounting", reason="privacy accounting needs fedner[privacy]")
+    settings = tiny(
+        *DESCRIBED, *SIMULATED, f"privacy.mechanism={mechanism}", "model.residual=true",
+        "privacy.noise_multiplier=1000.0", "model.hidden=64",
+        "local_optimizer={name='sgd', learning_rate=0.5, max_grad_norm=0}",
+    )  # fmt: skip
+    site = open_sites(settings, tmp_path)[0]
+    algorithm = algorithm_for(site.study)
+    own = build_platform(site, algorithm)
+    shared, batches = site.blueprint.initial_shared(), batch_sizes(site.study.public_sizes, 12)
+    update = own.run_round(algorithm, Order("tiny", 1, shared, batches=batches))
+    assert not any("residual" in name for name in update.tensors)
+    moved = torch.cat([each.detach().flatten() for each in own.private().values()]).double()
+    assert len(moved) > 800, "the residual began at zero, and is all that is private"
+    sigma = 0.5 * 1000.0 / batches[site.name]
+    for factor, is_right in ((1, True), (2 / 3, False), (3 / 2, False)):
+        ratio = float(moved.square().mean()) / (sigma * factor) ** 2
+        assert (abs(ratio - 1) < 5 * (2 / len(moved)) ** 0.5) is is_right
+
+
 # What stays at home.
 
 
@@ -244,6 +276,8 @@ def test_own_types_and_descriptions_never_cross(tiny: Make, tmp_path: Path) -> N
     assert not any(b"CANARY" in data for data in crossed)
     at_home = next(tmp_path.glob("sites/*/case-reports/taggers/federated/model.json"))
     assert "the CANARYTEXT of 0" in at_home.read_text()
+    for card in tmp_path.glob("sites/*/*/MODEL_CARD.md"):
+        assert "CANARY" not in card.read_text(), "a card may be handed on"
 
 
 def test_own_descriptions_are_in_no_study_and_no_card(tiny: Make, tmp_path: Path) -> None:
@@ -276,6 +310,8 @@ def test_a_coordinator_without_files_releases_the_same_model(tiny: Make, tmp_pat
     with closing(wire):
         coordinate(study, wire, tmp_path / "coordinator")
     assert str(tmp_path) not in (tmp_path / "coordinator" / "model" / "model.json").read_text()
+    assert "emissions.vectors" in _released(tmp_path / "simulation")
+    assert "emissions.vectors" not in _released(tmp_path / "coordinator")
     one = load_tagger(tmp_path / "simulation" / "model")
     other = load_tagger(tmp_path / "coordinator" / "model", vectors=words)
     held, found = one.tagger.state_dict(), other.tagger.state_dict()

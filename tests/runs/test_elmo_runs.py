@@ -104,6 +104,8 @@ def test_a_platform_joins_with_context_features(
     monkeypatch.setattr(choice, "best_method", lambda _: "average")
     found, kept = joined(tmp_path / "run" / "model", tmp_path / "late")
     assert (found.kept, found.types["ADE"]) == ("average", "an unwanted effect")
+    described = Predictor.load(tmp_path / "run" / "model", types={"Dosage": "amount of a drug"})
+    assert (described.untested, described.reads_descriptions) == (("Dosage",), True)
     text = "Took aspirin, got a terrible headache and nausea."
     (tmp_path / "late").rename(tmp_path / "moved")
     loaded = load_tagger(tmp_path / "moved")

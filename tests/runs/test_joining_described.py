@@ -144,6 +144,7 @@ def test_types_by_description_alone_are_marked_untested(run: Path, tmp_path: Pat
     result = CliRunner().invoke(app, ["predict", str(run), str(tmp_path / "note.txt"), *types])
     assert result.exit_code == 0
     assert "untested: Dosage, Medicine by description alone" in result.stderr
+    assert "a description says nothing to it" in result.stderr, "its words are hashed"
     head, document = map(
         json.loads,
         CliRunner()

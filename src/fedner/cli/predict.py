@@ -115,9 +115,15 @@ def untested_words(predictor: "Predictor") -> str:
     if not predictor.untested:
         return ""
     names = ", ".join(predictor.untested)
-    return (
+    said = (
         f"untested: {names} by description alone. Nobody has scored this model on them; annotate "
         "some texts and run `fedner score` before you rely on it."
+    )
+    if predictor.reads_descriptions:
+        return said
+    return (
+        f"{said} This model has neither word vectors nor a context encoder: a description says "
+        "nothing to it, and a type that it was not trained for is a guess."
     )
 
 

@@ -29,6 +29,7 @@ from fedner.models.checkpoint import LoadedTagger, load_tagger, retyped
 from fedner.models.embeddings.opening import AnyEncoder
 from fedner.models.embeddings.pieces import Pieces
 from fedner.models.features import collate, encode_corpus
+from fedner.models.layers.described import DescribedEmissions
 from fedner.training import evaluation_batches
 
 __all__ = ["Mention", "Predicted", "Predictor", "TokenMention", "context_features"]
@@ -47,6 +48,12 @@ class Predictor:
     model: LoadedTagger
     joins_KK: Tensor = field(repr=False)
     untested: tuple[str, ...] = ()
+
+    @property
+    def reads_descriptions(self) -> bool:
+        """Whether the vectors of its types come from their descriptions, not from their names."""
+        head = getattr(self.model.tagger, "emissions", None)
+        return isinstance(head, DescribedEmissions) and head.source != "names"
 
     @classmethod
     def of(cls, model: LoadedTagger) -> "Predictor":

@@ -121,11 +121,13 @@ class DescribedEmissions(nn.Module):
     def weight(self) -> Tensor:
         """The one weight that the maps amount to for these types (K, D)."""
         maps = [self.token.get_parameter(f"{kind}.weight") for kind in self.kinds]
-        kinds = [self.types_of(k) @ map_RD for k, map_RD in zip(self.kinds, maps, strict=True)]
-        # Tags stand type by type, and within a type kind by kind.
-        entities_KD = torch.stack(kinds, dim=1).flatten(0, 1)
-        weight_KD = torch.cat((self.outside.weight, entities_KD))
-        return weight_KD if self.residual is None else weight_KD + self.residual.weight
+        # Folding is cheap: half precision is for the tokens.
+        with torch.autocast(self.vectors.device.type, enabled=False):
+            kinds = [self.types_of(k) @ map_RD for k, map_RD in zip(self.kinds, maps, strict=True)]
+            # Tags stand type by type, and within a type kind by kind.
+            entities_KD = torch.stack(kinds, dim=1).flatten(0, 1)
+            weight_KD = torch.cat((self.outside.weight, entities_KD))
+            return weight_KD if self.residual is None else weight_KD + self.residual.weight
 
     @property
     def bias(self) -> Tensor | None:
@@ -133,7 +135,16 @@ class DescribedEmissions(nn.Module):
         return None if self.residual is None else self.residual.bias
 
     def types_of(self, kind: str) -> Tensor:
-        """Return what tokens of a kind are compared with (T, R), the scale included."""
+        """Return what tokens of a kind are compared with (T, R), the scale included.
+
+        Raises:
+            FednerError: The vectors of the types are not known.
+        """
+        if not self.source:
+            raise FednerError(
+                "a described head cannot be used without the vectors of its types",
+                "Build the tagger with TypeVectors, or save it with `descriptions` and load it.",
+            )
         compared_TR: Tensor = self.type[kind](self.vectors)
         return compared_TR / math.sqrt(self.rank)
 
