@@ -19,23 +19,28 @@ from fedner.corpus.synthetic import generate
 from fedner.corpus.writers.jsonl import write_jsonl
 from fedner.errors import FednerError
 from fedner.inference.predict import Predictor
-from fedner.models.averaged import AveragedTagger
+from fedner.models.averaged import AveragedTagger, chain_of
 from fedner.models.checkpoint import load_tagger
-from fedner.models.features import select
+from fedner.models.features import collate, select
 from fedner.runs.folder import RunFolder
+from fedner.runs.joining import choice as choice_module
 from fedner.runs.joining import cross_validation
+from fedner.runs.joining import join as join_module
 from fedner.runs.joining.candidates import ARMS, Setting, batch_size, grid, training_of
-from fedner.runs.joining.choice import choose
+from fedner.runs.joining.choice import METHODS, choose
 from fedner.runs.joining.cross_validation import fold_jobs, jobs_of, run_jobs, sentence_counts
 from fedner.runs.joining.curve import nested_parts
-from fedner.runs.joining.jobs import Job, run_job, trained
+from fedner.runs.joining.jobs import Found, Job, run_job, trained
 from fedner.runs.joining.newcomer import Newcomer, described, newcomer, read_data
 from fedner.runs.joining.received import open_received, shared_weights
 from fedner.runs.joining.store import UNFINISHED, Store
+from fedner.runs.outcome import outcome_of
 from fedner.runs.simulation import train_run
 from fedner.scoring import Counts
 from fedner.settings import Settings, SettingsError
 from fedner.training import Evaluation
+
+LEARNS = Setting(2e-2, 25)
 
 
 def all_files(folder: Path) -> dict[Path, bytes]:
@@ -150,8 +155,8 @@ def test_scores_from_stored_emissions_are_those_of_the_tagger(
         assert counts == part.scores(trained(own, job)).strict_micro
 
 
-def test_the_average_is_judged_as_it_is_kept(own: Newcomer, tmp_path: Path) -> None:
-    jobs = [Job(arm, Setting(5e-3, 4), "fold-1", own.data.train, own.data.test) for arm in ARMS[:2]]
+def test_the_average_is_judged_as_it_is_kept(own: Newcomer) -> None:
+    jobs = [Job(arm, LEARNS, "fold-1", own.data.train, own.data.test) for arm in ARMS[1:]]
     found = [run_job(own, job) for job in jobs]
     taggers = [trained(own, job) for job in jobs]
     recipes = [own.recipe(job.arm) for job in jobs]
@@ -159,6 +164,74 @@ def test_the_average_is_judged_as_it_is_kept(own: Newcomer, tmp_path: Path) -> N
     part = Evaluation(select(own.corpus, own.data.test), own.data.test_sentences, own.space)
     counts = sum(sentence_counts(own, own.data.test, found), Counts())
     assert counts == part.scores(mean).strict_micro
+    assert counts.tp > 0, "nothing was learned: the test would show nothing"
+    alone = [sum(sentence_counts(own, own.data.test, [each]), Counts()) for each in found]
+    assert counts not in alone, "the mean is neither of its members"
+
+
+def made_up(own: Newcomer, job: Job, sure_of: Callable[[int], bool]) -> Found:
+    """Return a result that is right, and sure, on some sentences, and finds nothing elsewhere."""
+    rows = []
+    for at in job.held:
+        tags_L = collate(own.corpus, [at]).gold_tags[0]
+        right_LK = torch.nn.functional.one_hot(tags_L, len(own.space.tags)) * 10.0
+        nothing_LK = torch.zeros_like(right_LK)
+        nothing_LK[:, 0] = 1.0
+        rows.append(right_LK if sure_of(at) else nothing_LK)
+    chain = chain_of(own.tagger("free").decoder)
+    return Found(torch.cat(rows), chain)
+
+
+@pytest.mark.parametrize(
+    ("right", "arm", "kept"),
+    [
+        ({"joined": "all", "described": "some", "free": "none"}, "described", "joined"),
+        ({"joined": "some", "described": "all", "free": "none"}, "described", "local-only"),
+        ({"joined": "some", "described": "none", "free": "all"}, "free", "local-only"),
+        ({"joined": "some", "described": "none", "free": "others"}, "free", "average"),
+        ({"joined": "some", "described": "others", "free": "none"}, "described", "average"),
+        ({"joined": "all", "described": "all", "free": "all"}, "described", "joined"),
+    ],
+)
+def test_what_is_best_on_the_folds_is_kept(
+    own: Newcomer, tmp_path: Path, right: dict[str, str], arm: str, kept: str
+) -> None:
+    knows = {
+        "all": lambda _: True,
+        "some": lambda at: at % 2 == 0,
+        "others": lambda at: at % 2 == 1,
+        "none": lambda _: False,
+    }
+    tried = {each: (Setting(1e-3, 1),) for each in ARMS}
+    jobs, store = fold_jobs(own, tried), Store(tmp_path / "s", own.digest)
+    for job in jobs:
+        store.write(job, made_up(own, job, knows[right[job.arm]]))
+    choice = choose(own, tried, jobs, store)
+    assert (choice.local.arm, choice.kept) == (arm, kept)
+    assert choice.selection_f1[choice.kept] == 1.0
+    assert [each.arm for each in choice.members] == {
+        "joined": ["joined"], "local-only": [arm], "average": ["joined", arm]
+    }[kept]  # fmt: skip
+
+
+def test_what_is_kept_is_what_was_tested(
+    finished: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The tagger on disk, read back and scored again, comes to the result that was reported."""
+    monkeypatch.setattr(join_module, "clear", lambda _: None)  # train once for all methods
+    data = read_data(LATE, 1, has_test=True)
+    seen = []
+    for method in METHODS:
+        monkeypatch.setattr(choice_module, "best_method", lambda _, chosen=method: chosen)
+        found, _ = joined(finished, tmp_path / "late", grid=dict.fromkeys(ARMS, (LEARNS,)))
+        predicted = Predictor.load(tmp_path / "late").predict_sentences(data.test_sentences)
+        again = outcome_of(data, [[entity for entity, _ in each] for each in predicted], "sentence")
+        assert found.kept == method
+        assert found.result is not None
+        assert again == found.result.outcome
+        assert again.scores.strict_micro.tp > 0, "nothing was learned: nothing would show"
+        assert again not in seen, "every method is a tagger of its own"
+        seen.append(again)
 
 
 def test_the_choice_is_the_best_of_pooled_counts(own: Newcomer, tmp_path: Path) -> None:

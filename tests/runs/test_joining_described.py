@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 import spacy
 import torch
-from joining_options import LATE, joined, late
+from joining_options import joined, late
 from typer.testing import CliRunner
 
 from fedner.cli.app import app
@@ -16,9 +16,11 @@ from fedner.inference.predict import Predictor
 from fedner.models.averaged import AveragedTagger
 from fedner.models.checkpoint import load_tagger
 from fedner.runs.joining import choice
+from fedner.runs.joining.candidates import ARMS, Setting
 from fedner.runs.joining.newcomer import described, newcomer, read_data
 from fedner.runs.joining.received import open_received
 from fedner.runs.joining.record import RECEIVED
+from fedner.runs.outcome import outcome_of
 from fedner.runs.simulation import train_run
 from fedner.settings import Settings
 
@@ -80,15 +82,16 @@ def test_all_of_it_serves_types_of_ones_own(run: Path, tmp_path: Path) -> None:
 
 
 def test_the_model_as_it_was_received_is_measured_too(run: Path, tmp_path: Path) -> None:
-    found, _ = joined(run, tmp_path / "late")
+    wild = dict.fromkeys(ARMS, (Setting(0.5, 2),))  # far from where it began
+    platform = late(label_map={"ADE": "Dosage", "Drug": "Medicine"})
+    found, _ = joined(run, tmp_path / "late", platform, grid=wild)
     assert list(found.results) == [RECEIVED, "joined", "local-only", "average"]
-    received = load_tagger(run / "model")
-    assert received.space.labels == ("ADE", "Drug")
-    data = read_data(LATE, 1, has_test=True)
-    predictions = Predictor.of(received).predict_sentences(data.test_sentences)
-    num_found = sum(map(len, predictions))
-    strict = found.results[RECEIVED].outcome.scores.strict_micro
-    assert strict.tp + strict.fp == num_found
+    received = Predictor.load(run / "model", types=found.types)
+    data = read_data(platform, 1, has_test=True)
+    predicted = received.predict_sentences(data.test_sentences)
+    again = outcome_of(data, [[entity for entity, _ in each] for each in predicted], "sentence")
+    assert again == found.results[RECEIVED].outcome
+    assert again.scores.strict_micro.predicted > 0, "nothing found: nothing would show"
 
 
 def test_what_was_trained_at_home_has_its_types_in_it(run: Path, tmp_path: Path) -> None:
