@@ -20,7 +20,7 @@ from fedner.models.partition import ALWAYS_PRIVATE, Partition, lies_under
 from fedner.models.zoo import Recipe
 from fedner.runs.blueprint import Blueprint
 from fedner.runs.folder import MODEL_CARD
-from fedner.runs.release_costs import finite, recorded_events, spent_on
+from fedner.runs.release_costs import merged, recorded_events, spent_on
 from fedner.runs.report.shared_card import shared_card
 from fedner.runs.trust import trust_note
 from fedner.runs.type_descriptions import DESCRIBED, public_descriptions
@@ -108,13 +108,15 @@ def privacy_facts(plan: Blueprint, rounds: list[RoundRecord]) -> dict[str, Any] 
     if mechanism is None:
         return NO_PRIVACY
     delta = study.privacy.delta
-    costs = [spent_on(recorded_events(rounds, name), delta) for name in study.names]
+    # Platforms of one size released alike: each list of releases is counted once.
+    released = {tuple(merged(recorded_events(rounds, name))) for name in study.names}
+    costs = [spent_on(events, delta) for events in released if events]
     found = [each.pld if study.privacy.accountant == "pld" else each.rdp for each in costs]
     known = [each for each in found if each is not None]
     return {
         "mechanism": mechanism.name,
         "unit": mechanism.unit(study.privacy.unit),
-        "epsilon": finite(max(known)) if len(known) == len(found) else None,
+        "epsilon": max(known, default=0.0) if len(known) == len(found) else None,
         "delta": delta,
         "accountant": study.privacy.accountant,
         "simulation": study.privacy.simulation,
