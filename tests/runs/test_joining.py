@@ -382,6 +382,10 @@ def test_types_are_described_by_oneself_then_by_the_model_then_by_their_name() -
     with pytest.raises(FednerError, match="no type 'Dose'") as caught:
         described(("Dosage",), {"Dose": "x"}, {})
     assert "Dosage" in caught.value.hint
+    for wrong in ("two\nlines", "x" * 10_000, "\x1b[31m"):
+        with pytest.raises(FednerError, match="in one line") as told:
+            described(("Dosage",), {"Dosage": wrong}, {})
+        assert "\x1b" not in told.value.message
 
 
 def test_tags_that_a_run_shares_are_taken_over_by_name(

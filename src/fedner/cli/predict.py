@@ -71,8 +71,10 @@ def predict(
     from fedner.cli.left_out import exit_code, show_left_out
     from fedner.inference.inputs import open_input
     from fedner.inference.predict import Predictor
+    from fedner.runs.joining.newcomer import require_lines
 
     described = types_option.parse(types)
+    require_lines(described)
     if out is not None:
         _refuse_existing(out)
     folder = _tagger_folder(model, platform, is_retyped=bool(described))

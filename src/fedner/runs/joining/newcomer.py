@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
+from pydantic import TypeAdapter, ValidationError
+
 from fedner.corpus.document import Corpus
 from fedner.corpus.groups import Unit, groups_of
 from fedner.errors import FednerError
@@ -19,6 +21,7 @@ from fedner.runs.joining.candidates import JOINED, Arm, arm_recipe
 from fedner.runs.joining.received import Received
 from fedner.runs.platform_data import PlatformData, load_platforms
 from fedner.settings import PlatformEntry, Settings, nearest
+from fedner.settings.sections import Types
 from fedner.version import __version__
 
 FOLDS = 3
@@ -119,8 +122,9 @@ def described(
         received: Those of the shared model; a type that has none is described by its name.
 
     Raises:
-        FednerError: A description of a type that it does not have.
+        FednerError: A description of a type that it does not have, or that is no line of text.
     """
+    require_lines(given)
     for name in given:
         if name not in labels:
             raise FednerError(
@@ -128,6 +132,17 @@ def described(
                 nearest(name, labels),
             )
     return {label: given.get(label) or received.get(label) or label for label in labels}
+
+
+def require_lines(types: Mapping[str, str]) -> None:
+    """Raise unless every type has a short name and a description of one line, as in a study."""
+    try:
+        TypeAdapter(Types).validate_python(dict(types))
+    except ValidationError as error:
+        raise FednerError(
+            f"--types: found types that do not fit; expected {error.errors()[0]['msg']}",
+            'Write --types "Dosage=amount of a drug".',
+        ) from None
 
 
 def newcomer(
