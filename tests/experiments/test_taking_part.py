@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from fedner.experiments.joining import Point, main, table
+from fedner.experiments.taking_part import Point, main, table
 
 FEDERATION = """
 title = "tiny"

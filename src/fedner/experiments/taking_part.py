@@ -1,6 +1,6 @@
 """Does joining help? A federation file, run for several seeds and shares of the training data.
 
-    python -m fedner.experiments.joining FEDERATION.toml --seeds 5 --shares 1.0,0.2 --out FOLDER
+    python -m fedner.experiments.taking_part FEDERATION.toml --seeds 5 --shares 1.0,0.2 --out FOLDER
 
 Every run has the fair baseline of the same file: each platform by itself, the better of two batch
 sizes chosen on a tenth of its training part, at least as many optimizer steps as in the federation,
