@@ -23,7 +23,7 @@ NAMES = [
     "FednerError", "InProcess", "LayerForms", "Mechanism", "Mention", "PlatformSettings", "Reader",
     "Scores", "Sentence", "Server", "Simulation", "Site", "SiteAnswer", "Span", "Study",
     "Summation", "Tagger", "Workers", "__version__", "coordinate", "fedadam", "fedavg", "fedner",
-    "fedprox", "open_site", "prepare", "privacy", "read", "redact", "register_layer",
+    "fedprox", "join", "open_site", "prepare", "privacy", "read", "redact", "register_layer",
     "register_reader", "scaffold", "score", "simulate", "split", "study_for", "synthetic_corpus",
 ]  # fmt: skip
 SMALL = {"hidden": 6, "filters": 8, "character_filters": 6, "character_dimension": 6}

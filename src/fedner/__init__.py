@@ -16,6 +16,7 @@ from fedner.version import __version__
 
 if TYPE_CHECKING:
     from fedner import privacy
+    from fedner.api.joining import join
     from fedner.api.simulation import Simulation, simulate
     from fedner.api.splitting import split
     from fedner.api.study import study_for
@@ -81,6 +82,7 @@ __all__ = [
     "fedavg",
     "fedner",
     "fedprox",
+    "join",
     "open_site",
     "prepare",
     "privacy",
@@ -128,6 +130,7 @@ _PLACES = {
     "fedavg": "federated.algorithms.fedavg",
     "fedner": "federated.algorithms.fedner",
     "fedprox": "federated.algorithms.fedprox",
+    "join": "api.joining",
     "open_site": "runs.site",
     "prepare": "corpus.prepare",
     "privacy": "",

@@ -19,6 +19,7 @@ from fedner.corpus.schemes import decode
 from fedner.corpus.sentence import Entity, Sentence
 from fedner.corpus.splits import holdout
 from fedner.errors import FednerError
+from fedner.models.averaged import AnyTagger
 from fedner.models.features import Batch, EncodedCorpus, TagSpace, collate, select
 from fedner.models.graphed import RecordedSteps, autocast, recorded_steps
 from fedner.models.tagger import Tagger
@@ -33,6 +34,10 @@ if TYPE_CHECKING:
 STATE_KIND, STATE_VERSION = "training state", 1
 BATCHES_PER_BUCKET = 20
 EVALUATION_TOKENS = 8_192
+
+
+class DivergedError(FednerError):
+    """The loss of a training is no longer a finite number."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -287,7 +292,7 @@ def _train_epoch(
         num_sentences += len(chosen)
     mean = float(total) / num_sentences
     if not math.isfinite(mean):
-        raise FednerError(
+        raise DivergedError(
             f"the loss of epoch {epoch} is {mean}",
             "Lower the learning rate or clip gradients; the last whole epoch can be resumed.",
         )
@@ -348,7 +353,7 @@ def evaluation_batches(lengths: "NDArray[np.int64]") -> Iterator["NDArray[np.int
         start += size
 
 
-def predict_tags(tagger: Tagger, corpus: EncodedCorpus) -> list["NDArray[np.int64]"]:
+def predict_tags(tagger: AnyTagger, corpus: EncodedCorpus) -> list["NDArray[np.int64]"]:
     """Return the best tags of every sentence, in the order of the corpus."""
     tagger.eval()
     result: list[NDArray[np.int64]] = [np.zeros(0, dtype=np.int64)] * len(corpus)
@@ -374,7 +379,7 @@ class Evaluation:
     sentences: Sequence[Sentence]
     space: TagSpace
 
-    def predictions(self, tagger: Tagger) -> list[list[Entity]]:
+    def predictions(self, tagger: AnyTagger) -> list[list[Entity]]:
         """Return the entities that the tagger finds in each sentence."""
         names = np.asarray(self.space.tags, dtype=object)
         return [
@@ -382,7 +387,7 @@ class Evaluation:
             for tags in predict_tags(tagger, self.corpus)
         ]
 
-    def scores(self, tagger: Tagger) -> Scores:
+    def scores(self, tagger: AnyTagger) -> Scores:
         """Score the tagger against the gold entities."""
         gold = [sentence.entities for sentence in self.sentences]
         return score(

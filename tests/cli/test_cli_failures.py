@@ -40,7 +40,7 @@ COMMANDS = {
     "predict": [NOTHING, "-"],
     "redact": [NOTHING, __file__, "--out", "out"],
     "export": [NOTHING, "--to", "out"],
-    "adapt": [NOTHING, "--data", "synthetic:forum-posts", "--out", "out"],
+    "join": [NOTHING, "--data", "synthetic:forum-posts", "--out", "out"],
     "score": [NOTHING, NOTHING],
     "models": [],
 }  # fmt: skip

@@ -169,16 +169,56 @@ def test_predict_and_redact_with_a_platform_of_a_run(trained: Path, tmp_path: Pa
 
 
 def test_a_platform_joins_later(trained: Path, tmp_path: Path) -> None:
-    found = run_json(
-        "adapt", trained, "--data", "synthetic:forum-posts", "--labels", "ADE,Drug",
+    arguments = (
+        "join", trained, "--data", "synthetic:forum-posts", "--labels", "ADE,Drug",
         "--label-map", "Disease=", "--label-map", "Finding=", "--label-map", "Symptom=ADE",
-        "--num-sentences", "30", "--epochs", "2", "--out", tmp_path / "late",
+        "--types", "ADE=an unwanted effect", "--num-sentences", "30", "--epochs", "1",
     )  # fmt: skip
-    assert set(found["scores"]["strict"]["labels"]) == {"ADE", "Drug"}
-    assert found["kept_shared_numbers"] > 0
+    found = run_json(*arguments, "--out", tmp_path / "late")
+    assert found["sent"] == "nothing"
+    assert found["warnings"] == ['Drug: described by name alone; --types "Drug=..." says more']
+    assert found["types"] == {"ADE": "an unwanted effect", "Drug": "Drug"}
+    assert set(found["results"][found["kept"]]["scores"]["strict"]["labels"]) == {"ADE", "Drug"}
+    assert len(found["selection"]["candidates"]) == 18 - 2, "half an epoch is one epoch"
     text = tmp_path / "note.txt"
     text.write_text("Took aspirin.")
     assert "Took aspirin" in shown("predict", tmp_path / "late", text, "--json")
+
+
+def test_joining_is_shown_to_people(trained: Path, tmp_path: Path) -> None:
+    said = shown(
+        "join", trained, "--data", "synthetic:social-posts", "--num-sentences", "25",
+        "--epochs", "1", "--test", "0", "--out", tmp_path / "late",
+    )  # fmt: skip
+    assert "selection scores, no result" in said
+    assert "sent: nothing" in said
+    assert "how good the tagger is, is not known" in said
+    with pytest.raises(FednerError, match="already there"):
+        shown("join", trained, "--data", "synthetic:social-posts", "--out", tmp_path / "late")
+
+
+def test_joining_that_was_stopped_says_how_to_go_on(
+    trained: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from fedner.runs.joining import cross_validation
+
+    def stop(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(cross_validation, "run_job", stop)
+    result = CliRunner().invoke(
+        app, ["join", str(trained), "--data", "synthetic:social-posts", "--num-sentences", "20",
+              "--out", str(tmp_path / "late")]
+    )  # fmt: skip
+    assert result.exit_code == 130
+    assert "the same command goes on" in result.stderr
+
+
+@pytest.mark.parametrize("wrong", ["ADE", "=x", "ADE="])
+def test_a_type_without_a_description_is_refused(trained: Path, tmp_path: Path, wrong: str) -> None:
+    with pytest.raises(FednerError, match="is not NAME=DESCRIPTION"):
+        shown("join", trained, "--data", "synthetic:social-posts", "--types", wrong,
+              "--out", tmp_path / "late")  # fmt: skip
 
 
 def final_weights(folder: Path) -> dict[str, torch.Tensor]:

@@ -57,9 +57,9 @@ CASES = [
     *((CARD, harm, "evaluate") for harm in (remove, become_folder)),
     *((WEIGHTS, harm, command) for harm in (remove, cut, flip) for command in USES_TAGGER),
     *(("settings.json", harm, command) for harm in (cut, drop_key, other_json)
-      for command in ("evaluate", "report", "adapt")),
+      for command in ("evaluate", "report", "join")),
     *(("facts.json", harm, command) for harm in (remove, cut, other_json)
-      for command in ("report", "adapt")),
+      for command in ("report", "join")),
     *((name, harm, "report") for name in ("disclosure.json", "scores.json")
       for harm in (remove, cut, other_json)),
     *((name, drop_key, "report") for name in ("disclosure.json", "scores.json", "facts.json")),
@@ -92,7 +92,7 @@ def test_a_harmed_run_is_told_so(
         "errors": ["--platform", "case-reports"],
         "predict": [tmp_path / "note.txt", "--platform", "case-reports"],
         "export": ["--platform", "case-reports", "--to", tmp_path / "exported"],
-        "adapt": ["--data", "synthetic:social-posts", "--out", tmp_path / "late"],
+        "join": ["--data", "synthetic:social-posts", "--out", tmp_path / "late"],
     }[command]
     monkeypatch.setattr(sys, "argv", ["fedner", command, str(run), *map(str, arguments), "--json"])
     with pytest.raises(SystemExit) as done:

@@ -5,12 +5,14 @@ from pathlib import Path
 
 import pytest
 import torch
+from joining_options import joined
 
 from fedner.federated.record import RoundRecord
 from fedner.inference.predict import Predictor
 from fedner.models.checkpoint import load_tagger
 from fedner.models.layers.scalar_mix import ScalarMix
 from fedner.runs.folder import DISCLOSURE, RunFolder, tagger_folder
+from fedner.runs.joining import choice
 from fedner.runs.simulation import Progress, train_run
 from fedner.settings import Settings
 from tiny_elmo import OPTIONS, random_weights, save
@@ -91,3 +93,20 @@ def test_resumed_equals_uninterrupted(tiny: Make, elmo: tuple[str, ...], tmp_pat
         assert torch.equal(whole.weights, part.weights)
     cards = [(tmp_path / name / "MODEL_CARD.md").read_bytes() for name in ("whole", "parts")]
     assert cards[0] == cards[1]
+
+
+def test_a_platform_joins_with_context_features(
+    tiny: Make, elmo: tuple[str, ...], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Types are described by the encoder; an average is saved, moved and loaded with it."""
+    head = ('model.head="described"', "model.rank=8", 'partition.shared="everything"')
+    train_run(tiny(*elmo, *head, 'types={ADE="an unwanted effect"}'), tmp_path / "run")
+    monkeypatch.setattr(choice, "best_method", lambda _: "average")
+    found, kept = joined(tmp_path / "run" / "model", tmp_path / "late")
+    assert (found.kept, found.types["ADE"]) == ("average", "an unwanted effect")
+    described = Predictor.load(tmp_path / "run" / "model", types={"Dosage": "amount of a drug"})
+    assert (described.untested, described.reads_descriptions) == (("Dosage",), True)
+    text = "Took aspirin, got a terrible headache and nausea."
+    (tmp_path / "late").rename(tmp_path / "moved")
+    loaded = load_tagger(tmp_path / "moved")
+    assert Predictor.of(loaded).predict(text) == Predictor.of(kept).predict(text)

@@ -5,6 +5,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from joining_options import joined
 from opened_sites import algorithm_in, opened, protected
 
 from fedner.corpus.document import Corpus
@@ -15,14 +16,13 @@ from fedner.federated.dp_steps import sliced_units
 from fedner.privacy.accountant import pld_epsilon
 from fedner.privacy.budget import Budget
 from fedner.privacy.ledger_owner import change_budget, open_ledger, unit_key
-from fedner.runs.adaptation import adapt
 from fedner.runs.folder import PRIVACY, RunFolder
 from fedner.runs.ledgers import require_room
 from fedner.runs.mistakes import find_mistakes
 from fedner.runs.platform_data import PlatformData, load_platform_of
 from fedner.runs.privacy import planned_releases
 from fedner.runs.simulation import Progress, train_run
-from fedner.settings import PlatformEntry, Settings, SettingsError
+from fedner.settings import Settings, SettingsError
 
 Make = Callable[..., Settings]
 Opened = Callable[..., tuple[str, ...]]
@@ -252,9 +252,10 @@ def test_a_platform_that_joins_a_protected_run_later_needs_no_ledger(
     train_run(
         tiny("privacy.noise_multiplier=1.0", *ledgers(50), "training.rounds=1"), tmp_path / "run"
     )
-    new = PlatformEntry(name="new", data="synthetic:forum-posts", num_sentences=40)
-    adapt(RunFolder(tmp_path / "run"), new, tmp_path / "out", epochs=1)
-    assert "its own" in (tmp_path / "out" / "MODEL_CARD.md").read_text()
+    joined(tmp_path / "run", tmp_path / "out")
+    card = (tmp_path / "out" / "MODEL_CARD.md").read_text()
+    assert "Differential privacy: at most epsilon" in card
+    assert "no epsilon covers" in card
 
 
 def test_a_simulation_makes_its_own_ledger_and_says_so(tiny: Make, tmp_path: Path) -> None:

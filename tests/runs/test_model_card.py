@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from joining_options import joined, late
 from markdown_it import MarkdownIt
 from markdown_it.token import Token
 
@@ -17,7 +18,6 @@ from fedner.corpus.synthetic import generate
 from fedner.corpus.writers.jsonl import write_jsonl
 from fedner.federated.record import RoundRecord
 from fedner.inference.predict import Predictor
-from fedner.runs.adaptation import adapt
 from fedner.runs.folder import DISCLOSURE, FACTS, PRIVACY, SCORES, RunFolder
 from fedner.runs.records import RunScores
 from fedner.runs.report import write_report
@@ -25,7 +25,7 @@ from fedner.runs.report.card import spread, stated
 from fedner.runs.report.markdown import code, code_block, escaped, table
 from fedner.runs.report.page import strict_f1
 from fedner.runs.simulation import Progress, open_sites, train_run
-from fedner.settings import PlatformEntry, Settings, parse
+from fedner.settings import Settings, parse
 
 Make = Callable[..., Settings]
 MARKDOWN = MarkdownIt("commonmark").enable("table")
@@ -276,15 +276,33 @@ def test_names_are_text_and_never_markup(tiny: Make, tmp_path: Path) -> None:
 
 
 def test_a_platform_that_joins_later_has_a_card(finished: Path, tmp_path: Path) -> None:
-    platform = PlatformEntry(name="late", data="synthetic:social-posts", num_sentences=40)
-    adapted = adapt(RunFolder(finished), platform, tmp_path / "late", epochs=1)
+    found, _ = joined(finished, tmp_path / "late")
     text = (tmp_path / "late" / "MODEL_CARD.md").read_text()
     assert text.startswith("# Model card: late, joined to tiny\n")
     assert "case-reports" not in text, "the new platform tells nothing of the others"
-    assert f"{adapted.kept:,}" in text
-    assert "Nothing: a platform that joins later" in text
-    assert f"{100 * adapted.outcome.scores.strict_micro.f1:.1f} (" in section_of(text, "Scores")
-    assert settings_in(text)["platforms"][0]["name"] == "late"
+    assert found.received["digest"] in section_of(text, "What was received")
+    assert "Nothing. Joining only receives." in section_of(text, "What the platform disclosed")
+    selection = section_of(text, "Selection")
+    assert "no result" in selection
+    methods, candidates = tables(selection)
+    assert len(methods) == 1 + 3
+    assert len(candidates) == 1 + 6
+    assert f"{100 * found.choice.selection_f1['joined']:.1f}" in {row[1] for row in methods}
+    assert found.result is not None
+    f1 = 100 * found.result.outcome.scores.strict_micro.f1
+    assert f"| **{found.kept}** (kept) | {f1:.1f} (" in section_of(text, "Result")
+    (worth,) = tables(section_of(text, "What joining is worth in own sentences"))
+    assert [row[-1] for row in worth[1:]] == [each.words() for each in found.worth]
+    assert "no epsilon covers" in section_of(text, "Privacy")
+
+
+def test_names_on_the_card_of_a_joined_tagger_are_text(finished: Path, tmp_path: Path) -> None:
+    platform = late(label_map={"ADE": "A|D*E"}, labels=["A|D*E", "Drug"])
+    joined(finished, tmp_path / "late", platform, types={"A|D*E": "<b>x</b> | `y`"})
+    text = (tmp_path / "late" / "MODEL_CARD.md").read_text()
+    types = tables(section_of(text, "Data"))[1]
+    assert types[1] == ["A|D*E", "<b>x</b> | `y`"]
+    assert not any(each.type == "html_block" for each in MARKDOWN.parse(text))
 
 
 @given(st.text())

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 import torch
+from joining_options import joined, late
 from torch import Tensor
 
 from fedner.corpus.document import Corpus
@@ -15,15 +16,13 @@ from fedner.errors import FednerError
 from fedner.models.features import select
 from fedner.models.tagger import Tagger
 from fedner.optimizers import OptimizerSettings
-from fedner.runs.adaptation import adapt
-from fedner.runs.folder import RunFolder
 from fedner.runs.local_training import finetune, train_baseline
 from fedner.runs.schedule import algorithm_for
 from fedner.runs.simulation import open_sites, train_run
 from fedner.runs.site import Site
 from fedner.runs.site_platform import build_platform
 from fedner.seeds import derive
-from fedner.settings import PlatformEntry, Settings
+from fedner.settings import Settings
 from fedner.training import TrainingSettings, train
 
 Make = Callable[..., Settings]
@@ -130,6 +129,6 @@ def test_a_baseline_holds_out_by_what_the_platform_splits_by(tiny: Make, tmp_pat
 
 def test_a_late_platform_holds_out_by_what_it_splits_by(finished: Path, tmp_path: Path) -> None:
     path = of_two_patients(tmp_path / "ward.jsonl")
-    late = PlatformEntry(name="late", data=str(path), split={"by": "patient", "test": 0.5})  # type: ignore[arg-type]
-    with pytest.raises(FednerError, match="found 1 patient; expected at least 2"):
-        adapt(RunFolder(finished), late, tmp_path / "late", epochs=1)
+    platform = late(data=str(path), split={"by": "patient", "test": 0.5})
+    with pytest.raises(FednerError, match=r"1 patients to train on.*at least 3 are needed"):
+        joined(finished, tmp_path / "late", platform)

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 import torch
+from joining_options import joined, late
 from opened_sites import algorithm_in, opened
 from typer.testing import CliRunner
 
@@ -18,9 +19,11 @@ from fedner.federated.messages import Order
 from fedner.inference.predict import Predictor
 from fedner.models.checkpoint import load_tagger
 from fedner.models.embeddings.trained_encoder import PretrainedEncoder
-from fedner.runs.adaptation import adapt
 from fedner.runs.blueprint import local_optimizer, sized_recipe
 from fedner.runs.folder import DISCLOSURE, SCORES, RunFolder, tagger_folder
+from fedner.runs.joining.candidates import ARMS, Setting
+from fedner.runs.joining.newcomer import Newcomer, described, newcomer, read_data
+from fedner.runs.joining.received import Received, open_received
 from fedner.runs.report.card import context_of, words_of
 from fedner.runs.simulation import Progress, train_run
 from fedner.runs.site_platform import build_platform
@@ -128,29 +131,27 @@ def test_a_kept_tagger_predicts_as_it_was_scored(runs: dict[str, Path], kind: st
     assert 5 < sum(map(len, scored)) < sum(len(each.tokens) for each in part.sentences)
 
 
-@pytest.mark.parametrize("tune_shared", [False, True])
-def test_a_platform_joins_later(runs: dict[str, Path], tmp_path: Path, tune_shared: bool) -> None:
-    new = PlatformEntry.model_validate(
-        {
-            "name": "new",
-            "data": "synthetic:case-reports",
-            "num_sentences": 30,
-            "split": {"test": 0.3},
-        }
-    )
+def test_a_platform_joins_later(runs: dict[str, Path], tmp_path: Path) -> None:
+    new = late(data="synthetic:case-reports", num_sentences=20, split={"test": 0.3})
+    tried = {arm: (Setting(1e-3, 1),) for arm in ARMS}
     for kind in ("whole", "adapted"):
-        joined = adapt(
-            RunFolder(runs[kind]), new, tmp_path / kind, tune_shared=tune_shared, epochs=1
-        )
-        before, _ = read_state(runs[kind] / "server", 4)
-        after = dict(load_tagger(tmp_path / kind).tagger.named_parameters())
-        shared = {
-            k.removeprefix("shared/"): t for k, t in before.items() if k.startswith("shared/")
-        }
-        kept = [torch.equal(after[name], tensor) for name, tensor in shared.items()]
-        assert all(kept) is not tune_shared
-        numbers = sum(tensor.numel() for tensor in shared.values())
-        assert joined.kept == (0 if tune_shared else numbers)
+        found, _ = joined(runs[kind], tmp_path / kind, new, grid=tried)
+        assert found.received["numbers"] > 0
+        loaded = load_tagger(tmp_path / kind)
+        assert Predictor.of(loaded).predict("Nausea after aspirin.") is not None
+        local = open_received(runs[kind])
+        assert local.pretrained is not None
+        fresh = newcomer_of(local, new, tmp_path / "cache").tagger("free")
+        own = dict(fresh.named_parameters())
+        context = [name for name in local.weights if name.startswith("embeddings.context")]
+        moved = [n for n in context if not torch.equal(own[n], local.weights[n])]
+        assert moved, "local-only begins with the encoder as it was before the run"
+
+
+def newcomer_of(received: Received, platform: PlatformEntry, cache: Path) -> Newcomer:
+    data = read_data(platform, 1, has_test=True)
+    types = described(data.labels, {}, {})
+    return newcomer(received, data, "sentence", types, 1, cache)
 
 
 def final_weights(folder: Path, rounds: int) -> dict[str, torch.Tensor]:

@@ -1,22 +1,17 @@
-"""Using a finished run: comparing, mistakes in context, a platform that joins later."""
+"""Using a finished run: comparing, and mistakes in context."""
 
-import os
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-import torch
 
 from fedner.corpus.sentence import Entity, Sentence
 from fedner.errors import FednerError
-from fedner.models.checkpoint import load_tagger
-from fedner.runs.adaptation import adapt, shared_weights
 from fedner.runs.comparison import compare
 from fedner.runs.folder import RunFolder, tagger_folder
 from fedner.runs.mistakes import find_mistakes, mistakes_in
-from fedner.runs.report.markdown import escaped
 from fedner.runs.simulation import train_run
-from fedner.settings import PlatformEntry, Settings, SettingsError
+from fedner.settings import Settings
 
 Make = Callable[..., Settings]
 
@@ -78,66 +73,3 @@ def test_taggers_of_a_run_are_named_by_platform(finished: Path, tmp_path: Path) 
             tagger_folder(missing, None)
     (tmp_path / "model.json").write_text("{}")
     assert tagger_folder(tmp_path, None) == tmp_path, "a saved tagger is itself"
-
-
-@pytest.mark.parametrize("tune_shared", [False, True])
-def test_a_platform_joins_a_finished_run(finished: Path, tmp_path: Path, tune_shared: bool) -> None:
-    before = {path: path.read_bytes() for path in finished.rglob("*") if path.is_file()}
-    platform = PlatformEntry(
-        name="late",
-        data="synthetic:social-posts",
-        num_sentences=40,
-        labels=("Drug",),
-        label_map={"ADE": ""},
-    )
-    adapted = adapt(
-        RunFolder(finished), platform, tmp_path / "late", tune_shared=tune_shared, epochs=2
-    )
-    assert adapted.epochs == 2
-    assert adapted.left_out.endswith(" ADE by labels or label_map")
-    card = (tmp_path / "late" / "MODEL_CARD.md").read_text()
-    assert f"| mentions left out | {escaped(adapted.left_out)} |" in card
-    assert (escaped(adapted.zeros) in card.split("## ")[0]) or not adapted.zeros
-    assert os.name != "posix" or (tmp_path / "late").stat().st_mode & 0o077 == 0
-    tagger = load_tagger(tmp_path / "late")
-    assert tagger.space.labels == ("Drug",)
-    shared = shared_weights(RunFolder(finished))
-    held = tagger.tagger.state_dict()
-    is_kept = all(torch.equal(held[name], shared[name]) for name in shared)
-    assert is_kept is not tune_shared
-    assert adapted.kept == (0 if tune_shared else sum(each.numel() for each in shared.values()))
-    after = {path: path.read_bytes() for path in finished.rglob("*") if path.is_file()}
-    assert after == before, "the run is read, never written"
-
-
-def test_types_that_do_not_fit_are_told_before_anything_is_trained(
-    finished: Path, tmp_path: Path
-) -> None:
-    platform = PlatformEntry(name="late", data="synthetic:social-posts", labels=("Drugs",))
-    with pytest.raises(SettingsError) as caught:
-        adapt(RunFolder(finished), platform, tmp_path / "late")
-    absent, strange = map(str, caught.value.problems)
-    assert "--labels: found 'Drugs'" in absent
-    assert "Did you mean 'Drug'?" in absent
-    assert "--label-map ADE=." in strange
-    assert not (tmp_path / "late").exists()
-
-
-@pytest.mark.parametrize("epochs", [0, -3])
-def test_joining_without_training_is_refused(finished: Path, tmp_path: Path, epochs: int) -> None:
-    platform = PlatformEntry(name="late", data="synthetic:social-posts", num_sentences=40)
-    with pytest.raises(FednerError, match=f"--epochs {epochs}"):
-        adapt(RunFolder(finished), platform, tmp_path / "late", epochs=epochs)
-    assert not (tmp_path / "late").exists()
-
-
-def test_where_everything_is_shared_a_platform_must_tune(tiny: Make, tmp_path: Path) -> None:
-    train_run(tiny("partition.shared=everything", "training.rounds=1"), tmp_path / "run")
-    run = RunFolder(tmp_path / "run")
-    platform = PlatformEntry(name="late", data="synthetic:social-posts", num_sentences=40)
-    with pytest.raises(FednerError, match="shares everything"):
-        adapt(run, platform, tmp_path / "a", epochs=1)
-    adapt(run, platform, tmp_path / "a", epochs=1, tune_shared=True)
-    strange = platform.model_copy(update={"labels": ("Drug", "Gene")})
-    with pytest.raises(FednerError, match="Gene"):
-        adapt(run, strange, tmp_path / "b", epochs=1, tune_shared=True)

@@ -61,6 +61,11 @@ class Tagger:
         """The name of its recipe."""
         return self.predictor.model.recipe.name
 
+    @property
+    def facts(self) -> Mapping[str, Any]:
+        """What was noted when it was made: its labels, rounds, what a joining came to."""
+        return self.predictor.model.facts
+
     @classmethod
     def train(
         cls,

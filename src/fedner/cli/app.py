@@ -8,13 +8,13 @@ from typing import Annotated
 import typer
 
 from fedner.cli import (
-    adapt,
     data,
     demo,
     embeddings,
     export,
     failures,
     init,
+    join,
     models,
     predict,
     privacy,
@@ -46,7 +46,7 @@ app.command("errors", rich_help_panel=_RUNS)(runs.errors)
 app.command("predict", rich_help_panel=_TAGGERS)(predict.predict)
 app.command("redact", rich_help_panel=_TAGGERS)(redact.redact)
 app.command("export", rich_help_panel=_TAGGERS)(export.export)
-app.command("adapt", rich_help_panel=_TAGGERS)(adapt.adapt)
+app.command("join", rich_help_panel=_TAGGERS)(join.join)
 app.command("score", rich_help_panel=_DATA)(score.score)
 app.command("models", rich_help_panel=_DATA)(models.models)
 app.add_typer(data.app, name="data", rich_help_panel=_DATA)

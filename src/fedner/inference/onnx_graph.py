@@ -21,6 +21,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, cast
 
 from fedner.errors import FednerError
+from fedner.models.averaged import AnyTagger, AveragedTagger
 from fedner.models.layers.forms import Missing
 from fedner.models.layers.table import decoder_forms, missing_form
 from fedner.models.onnx_writer import FLOAT, INT64, GraphWriter, Input, import_onnx
@@ -37,19 +38,42 @@ EMISSIONS = "emissions"
 _PURPOSE = "ONNX form"
 
 
-def emissions_graph(tagger: Tagger, word_table: str) -> "ModelProto":
+def emissions_graph(tagger: AnyTagger, word_table: str) -> "ModelProto":
     """Return the graph of a tagger's emissions.
 
     Args:
-        tagger: The tagger.
+        tagger: The tagger; of an average the graph gives the mean emissions.
         word_table: The file, beside that of the graph, in which the word table lies: its rows as
             little-endian float32, one after the other.
 
     Raises:
         FednerError: The tagger has a layer that no graph is known for, or onnx is not installed.
     """
-    _check_forms(tagger)
+    members = _members(tagger)
+    for member in members:
+        _check_forms(member)
     graph = GraphWriter(table_file=word_table)
+    scores = [_written(member, graph) for member in members]
+    mean_BLK = scores[0] if len(scores) == 1 else graph.op("Mean", *scores)
+    graph.nodes.append(import_onnx().helper.make_node("Identity", [mean_BLK], [EMISSIONS]))
+    return _model(graph, members[0])
+
+
+def _members(tagger: AnyTagger) -> tuple[Tagger, ...]:
+    """Return the taggers whose mean a tagger is: itself, where it is no average."""
+    if not isinstance(tagger, AveragedTagger):
+        return (tagger,)
+    if tagger.embeddings.words.trainable:
+        raise FednerError(
+            "the tagger cannot be exported as ONNX: it is an average of taggers that trained their "
+            "word tables, and the export has room for one table",
+            "Export a tagger with frozen word vectors, or one of the members.",
+        )
+    return tagger.taggers
+
+
+def _written(tagger: Tagger, graph: GraphWriter) -> str:
+    """Write a tagger into the graph; return the name of its emissions."""
 
     def run(stage: Stage, parts: Sequence[str]) -> str:
         if isinstance(stage.forms.onnx, Missing):
@@ -59,9 +83,7 @@ def emissions_graph(tagger: Tagger, word_table: str) -> "ModelProto":
     def settle(_stage: Stage, value: str, following: Stage | None) -> str:
         return graph.masked(value) if following is None or following.window > 1 else value
 
-    scores_BLK = walk(tagger.stages, run, settle)
-    graph.nodes.append(import_onnx().helper.make_node("Identity", [scores_BLK], [EMISSIONS]))
-    return _model(graph, tagger)
+    return walk(tagger.stages, run, settle)
 
 
 def _check_forms(tagger: Tagger) -> None:

@@ -10,7 +10,7 @@ encoder that was trained whole is among the weights, and the small files that sa
 import copy
 import json
 import shutil
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any
@@ -21,6 +21,7 @@ import torch
 from fedner.corpus.schemes import canonical
 from fedner.durable import sync_folder, write_text
 from fedner.errors import FednerError
+from fedner.models.averaged import AnyTagger, AveragedTagger
 from fedner.models.checkpoint_embeddings import (
     CONTEXT,
     VECTORS,
@@ -73,7 +74,7 @@ class LoadedTagger:
 
     Attributes:
         tagger: The tagger, in evaluation mode.
-        recipe: What it is composed of.
+        recipe: What it is composed of; of an average, what its first member is.
         space: Its tags.
         encoder: What computes its context features; None where it has no context slot, or trains
             its encoder itself.
@@ -82,7 +83,7 @@ class LoadedTagger:
         paths: Where its frozen embeddings are.
     """
 
-    tagger: Tagger
+    tagger: AnyTagger
     recipe: Recipe
     space: TagSpace
     encoder: AnyEncoder | None = None
@@ -101,8 +102,8 @@ class LoadedTagger:
     @property
     def descriptions(self) -> dict[str, str]:
         """The descriptions of its types by their names; empty where its head is free."""
-        head = self.tagger.emissions
-        return dict(head.descriptions) if isinstance(head, DescribedEmissions) else {}
+        head = _described_head(self.tagger)
+        return {} if head is None else dict(head.descriptions)
 
     @property
     def context(self) -> EmbeddingOrigin | None:
@@ -113,9 +114,16 @@ class LoadedTagger:
         return None if self.encoder is None else self.encoder.origin
 
 
+def _described_head(tagger: AnyTagger) -> DescribedEmissions | None:
+    """Return the described head of a tagger, or the first among an average's."""
+    members = tagger.taggers if isinstance(tagger, AveragedTagger) else (tagger,)
+    heads = (each.emissions for each in members)
+    return next((each for each in heads if isinstance(each, DescribedEmissions)), None)
+
+
 def save_tagger(
     folder: Path,
-    tagger: Tagger,
+    tagger: AnyTagger,
     recipe: Recipe,
     space: TagSpace,
     *,
@@ -130,7 +138,7 @@ def save_tagger(
     Args:
         folder: Where the model shall be; made where it does not exist.
         tagger: The tagger.
-        recipe: The recipe that it was built from.
+        recipe: The recipe that it was built from; of an average, that of its first member.
         space: Its tags.
         context: Where its context features come from; needed where it has a context slot.
         paths: Where the frozen embeddings are, for whoever loads the model on this machine.
@@ -167,7 +175,7 @@ def save_tagger(
     # Between two models there is none: weights of one with the card of the other must never load.
     (folder / CARD).unlink(missing_ok=True)
     sync_folder(folder)
-    write_tensors(folder / WEIGHTS, tagger.state_dict(), KIND, VERSION)
+    write_tensors(folder / WEIGHTS, _kept_tensors(tagger), KIND, VERSION)
     card["weights"] = {"file": WEIGHTS, "sha256": file_digest(folder / WEIGHTS)}
     card["seal"] = seal_of(card)
     write_text(folder / CARD, json.dumps(card, indent=2, ensure_ascii=False) + "\n")
@@ -198,40 +206,71 @@ def load_tagger(
     if file_digest(folder / WEIGHTS) != card["weights"]["sha256"]:
         raise FednerError(f"{folder / WEIGHTS} does not belong to {CARD}", _UNHARMED)
     tensors, _ = read_tensors(folder / WEIGHTS, KIND, VERSION)
-    recipe, space = _recipe_of(card), _space_of(card)
+    recipes, space = _recipes_of(card), _space_of(card)
     source, words_path = open_words(folder, card, vectors)
-    words = WordEmbedding(source, trainable=card["words"]["trainable"])
-    origin = EmbeddingOrigin.from_json(card["context"]["origin"]) if card["context"] else None
     trained: PretrainedEncoder | None = None
     encoder: AnyEncoder | None = None
     context_path: Path | None = None
-    if recipe.trains_encoder:
-        trained, context_path = open_trained(folder, card, recipe, context)
-    elif origin is not None:
+    if recipes[0].trains_encoder:
+        trained, context_path = open_trained(folder, card, recipes[0], context)
+    elif card["context"]:
         encoder, context_path = open_context(folder, card, context, device)
+    parts = _parts(tensors, recipes) if "members" in card else [tensors]
+    members = [
+        _filled(card, recipe, space, source, encoder or trained, part)
+        for recipe, part in zip(recipes, parts, strict=True)
+    ]
+    tagger = AveragedTagger(members, recipes, space) if "members" in card else members[0]
+    facts, digest = card["facts"], card["weights"]["sha256"]
+    paths = EmbeddingPaths(words_path, context_path)
+    loaded = tagger.to(device).eval()
+    return LoadedTagger(loaded, recipes[0], space, encoder, facts, digest, paths)
+
+
+def _parts(
+    tensors: Mapping[str, torch.Tensor], recipes: Sequence[Recipe]
+) -> list[dict[str, torch.Tensor]]:
+    """Return the tensors of each member of an average."""
+    parts: list[dict[str, torch.Tensor]] = [{} for _ in recipes]
+    for key, tensor in tensors.items():
+        _, number, name = key.split(".", 2)
+        if int(number) >= len(parts):
+            raise FednerError(f"{WEIGHTS}: the weights do not fit {CARD}: {key}", _UNHARMED)
+        parts[int(number)][name] = tensor
+    return parts
+
+
+def _filled(
+    card: Mapping[str, Any],
+    recipe: Recipe,
+    space: TagSpace,
+    source: WordSource,
+    reader: AnyEncoder | PretrainedEncoder | None,
+    tensors: Mapping[str, torch.Tensor],
+) -> Tagger:
+    """Return a tagger of a recipe with the weights of its file."""
+    origin = EmbeddingOrigin.from_json(card["context"]["origin"]) if card["context"] else None
     types: TypeVectors | None = None
+    held = dict(tensors)
     if recipe.head == "described":
-        types = _types_of(card, tensors.get(_TYPE_VECTORS), encoder or trained, source)
-        tensors = {**tensors, _TYPE_VECTORS: torch.from_numpy(types.vectors)}
+        types = _types_of(card, held.get(_TYPE_VECTORS), reader, source)
+        held[_TYPE_VECTORS] = torch.from_numpy(types.vectors)
     tagger = build_tagger(
         recipe,
-        words,
+        WordEmbedding(source, trainable=card["words"]["trainable"]),
         space,
         0 if origin is None else origin.dimension,
         constrained=card["constrained"],
-        encoder=trained,
+        encoder=reader if isinstance(reader, PretrainedEncoder) else None,
         context_layers=1 if origin is None else origin.layers,
         types=types,
     )
     _check_alphabet(tagger, card)
-    wrong = tagger.load_state_dict(tensors, strict=False)
+    wrong = tagger.load_state_dict(held, strict=False)
     if wrong.missing_keys or wrong.unexpected_keys:
         names = [*wrong.missing_keys, *wrong.unexpected_keys]
-        raise FednerError(f"{folder / WEIGHTS}: the weights do not fit {CARD}: {names}", _UNHARMED)
-    tagger = tagger.to(device).eval()
-    facts, digest = card["facts"], card["weights"]["sha256"]
-    paths = EmbeddingPaths(words_path, context_path)
-    return LoadedTagger(tagger, recipe, space, encoder, facts, digest, paths)
+        raise FednerError(f"{WEIGHTS}: the weights do not fit {CARD}: {names}", _UNHARMED)
+    return tagger
 
 
 def retyped(
@@ -251,6 +290,11 @@ def retyped(
         FednerError: The head is free, no type is given, or a description cannot be read because the
             pretrained weights of a trained encoder are not at hand.
     """
+    if isinstance(loaded.tagger, AveragedTagger):
+        raise FednerError(
+            "an average of taggers was trained for its own types and serves no others",
+            "Take the shared model itself.",
+        )
     old = loaded.tagger.emissions
     if not isinstance(old, DescribedEmissions):
         raise FednerError(
@@ -302,7 +346,7 @@ def _known_or_computed(
 
 
 def _describe(
-    tagger: Tagger,
+    tagger: AnyTagger,
     recipe: Recipe,
     space: TagSpace,
     context: EmbeddingOrigin | None,
@@ -311,7 +355,9 @@ def _describe(
 ) -> dict[str, Any]:
     words, characters = tagger.embeddings.words, tagger.embeddings.characters
     decoder = tagger.decoder
+    members = tagger.recipes if isinstance(tagger, AveragedTagger) else ()
     return {
+        **({"members": [asdict(each) for each in members]} if members else {}),
         "kind": KIND,
         "version": VERSION,
         "fedner": __version__,
@@ -337,11 +383,11 @@ def _describe(
 
 
 def _types_record(
-    tagger: Tagger, space: TagSpace, descriptions: Mapping[str, str] | None
+    tagger: AnyTagger, space: TagSpace, descriptions: Mapping[str, str] | None
 ) -> dict[str, Any] | None:
     """Return what the card says of described types; None for a free head."""
-    head = tagger.emissions
-    if not isinstance(head, DescribedEmissions):
+    head = _described_head(tagger)
+    if head is None:
         return None
     known = head.descriptions or dict(descriptions or {})
     if sorted(known) != list(space.labels):
@@ -368,7 +414,14 @@ def _types_of(
     return TypeVectors(labels, texts, vectors_TE.numpy(), record["source"])
 
 
-def _wholly_trained(tagger: Tagger) -> PretrainedEncoder | None:
+def _kept_tensors(tagger: AnyTagger) -> Mapping[str, torch.Tensor]:
+    """Return what is saved of a tagger: of an average its members, from which all else follows."""
+    if not isinstance(tagger, AveragedTagger):
+        return tagger.state_dict()
+    return tagger.members.state_dict(prefix="members.")
+
+
+def _wholly_trained(tagger: AnyTagger) -> PretrainedEncoder | None:
     """Return what the tagger's encoder began as, where all its weights are the tagger's own."""
     encoder = tagger.embeddings.encoder
     return encoder.source if encoder is not None and encoder.adapters is None else None
@@ -421,8 +474,13 @@ def tagger_space(folder: Path) -> TagSpace:
     return _space_of(_read_card(folder))
 
 
-def _recipe_of(card: Mapping[str, Any]) -> Recipe:
-    given = dict(card["recipe"])
+def _recipes_of(card: Mapping[str, Any]) -> tuple[Recipe, ...]:
+    """Return what a tagger is composed of: several recipes where it is an average."""
+    return tuple(_recipe_of(each) for each in card.get("members", [card["recipe"]]))
+
+
+def _recipe_of(stated: Mapping[str, Any]) -> Recipe:
+    given = dict(stated)
     given["widths"] = tuple(given["widths"])
     unknown = sorted(set(given) - {one.name for one in fields(Recipe)})
     if unknown:

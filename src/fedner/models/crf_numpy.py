@@ -135,7 +135,8 @@ def _lattice(chain: Chain, layout: _Sorted) -> _Lattice:
     is_exact_B &= widest <= _WIDE
     # Numbers sink by half their range a token, as a rule, and rise by the log of K at most.
     drift = (spread + widest) / 2.0 + math.log(len(start_K)) + 1.0
-    stretch = int(min(max(_DRIFT / drift, 1.0), _LONGEST_STRETCH))
+    # The order matters where a training diverged: of 1 and NaN, `max` takes the first.
+    stretch = int(min(max(1.0, _DRIFT / drift), _LONGEST_STRETCH))
     return _Lattice(emissions_LBK, start_K, end_K, transitions_KK, shift_B, is_exact_B, stretch)
 
 

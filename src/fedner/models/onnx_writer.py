@@ -104,7 +104,9 @@ class GraphWriter:
         return self._mask
 
     def outer_table(self, name: str, num_rows: int, dimension: int) -> str:
-        """Add a table of float32 whose numbers lie in `table_file`."""
+        """Add a table of float32 whose numbers lie in `table_file`, once however often asked."""
+        if any(each.name == name for each in self.constants):
+            return name
         proto = import_onnx().TensorProto
         table = proto(
             name=name, data_type=FLOAT, dims=(num_rows, dimension), data_location=proto.EXTERNAL

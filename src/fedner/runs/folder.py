@@ -345,7 +345,7 @@ def tagger_folder(path: Path, platform: str | None, method: str = FEDERATED) -> 
                 f"{path} holds neither a run nor a saved tagger"
                 if path.is_dir()
                 else f"{path}: {'not a' if path.exists() else 'no such'} folder",
-                "Name a folder that `fedner train` or `fedner adapt` wrote.",
+                "Name a folder that `fedner train` or `fedner join` wrote.",
             )
         if platform is None:
             return path

@@ -1,31 +1,36 @@
-"""Several platforms at a time on one machine, each in a process of its own: for simulations."""
+"""Several trainings at a time on one machine, each in a process of its own."""
 
+import os
 import signal
+import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
 from multiprocessing import active_children, get_context
 from queue import Empty
-from typing import Any
+from threading import Thread
+from typing import Any, TypeVar
 
 import torch
 
 from fedner.engines.workers import safe_method
 from fedner.errors import FednerError
-from fedner.runs.local_training import OnPoint
 
 POLL_SECONDS = 0.2
-Work = Callable[[str, OnPoint], None]
+Point = TypeVar("Point")
+Work = Callable[[str, Callable[[Point], None]], None]
 
 
-def side_by_side(work: Work, loads: Mapping[str, int], workers: int, on_point: OnPoint) -> None:
-    """Do the work of every platform, `workers` at a time, the heaviest first.
+def side_by_side(
+    work: Work[Point], loads: Mapping[str, int], workers: int, on_point: Callable[[Point], None]
+) -> None:
+    """Do every piece of work, `workers` at a time, the heaviest first.
 
     Args:
-        work: What is done for a platform, of its name; where processes are spawned and not forked
-            it must be picklable.
-        loads: How much work each platform is.
+        work: What is done for a name (a platform, a training); where processes are spawned and not
+            forked it must be picklable.
+        loads: How much work each name is.
         workers: How many processes.
         on_point: Called, in this process, with what they report.
 
@@ -50,8 +55,9 @@ def _require_alive(done: Sequence[Future[None]] | set[Future[None]]) -> None:
             each.result()
     except BrokenProcessPool as error:
         raise FednerError(
-            "a process that trains a local-only baseline has died",
-            "The machine may be out of memory: set engine.workers to 0 and resume.",
+            "a process that trains beside this one has died",
+            "The machine may be out of memory: go on with fewer workers (engine.workers, "
+            "--workers).",
         ) from error
 
 
@@ -70,18 +76,26 @@ def _ending_children() -> Iterator[None]:
 _here: dict[str, Any] = {}
 
 
-def _start(work: Work, points: Any) -> None:
+def _start(work: Work[Any], points: Any) -> None:
     """Begin a process: Ctrl-C is the parent's to answer, one thread as in the federation."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     torch.set_num_threads(1)
+    Thread(target=_end_with, args=(os.getppid(),), daemon=True).start()
     _here.update(work=work, points=points)
+
+
+def _end_with(parent: int) -> None:
+    """End this process when its parent is gone: nobody else would, after a kill -9."""
+    while os.getppid() == parent:
+        time.sleep(POLL_SECONDS)
+    os._exit(1)
 
 
 def _work(name: str) -> None:
     _here["work"](name, _here["points"].put)
 
 
-def _drain(points: Any, on_point: OnPoint) -> None:
+def _drain(points: Any, on_point: Callable[[Point], None]) -> None:
     while True:
         try:
             on_point(points.get_nowait())

@@ -1,0 +1,120 @@
+"""Joining later, from a corpus in memory."""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from fedner.api.tables import IN_MEMORY
+from fedner.api.tagger import Tagger
+from fedner.corpus.document import Corpus
+from fedner.corpus.groups import Unit
+from fedner.inference.predict import Predictor
+from fedner.runs.joining.join import JoinOptions, JoinProgress
+from fedner.runs.joining.join import join as join_platform
+from fedner.settings import PlatformEntry
+
+OnTraining = Callable[[int, int], None]
+
+
+def join(
+    model: Path | str,
+    corpus: Corpus,
+    out: Path | str | None = None,
+    *,
+    types: Mapping[str, str] | None = None,
+    labels: Sequence[str] | None = None,
+    label_map: Mapping[str, str] | None = None,
+    test: float = 0.2,
+    by: Unit = "sentence",
+    epochs: int | None = None,
+    workers: int = 1,
+    words: Path | str | None = None,
+    context: Path | str | None = None,
+    device: str = "cpu",
+    seed: int = 1,
+    name: str = "new-platform",
+    on_training: OnTraining | None = None,
+) -> Tagger:
+    """Receive a shared model, send nothing, and return the tagger that serves the corpus best.
+
+    The best of the received weights fine-tuned, of training alone, and of the mean of both is kept,
+    by cross-validation on the corpus itself. What that came to stands in `tagger.facts["joining"]`:
+    `results` are scores on a test part that had no say, `selection` are not, `worth` says how many
+    own sentences joining is worth.
+
+    >>> import fedner
+    >>> names = ("case-reports", "forum-posts")
+    >>> corpora = {name: fedner.synthetic_corpus(name, 30, seed=1) for name in names}
+    >>> small = {"hidden": 8, "filters": 8, "character_filters": 8}
+    >>> study = fedner.study_for(corpora, training={"rounds": 2}, model=small)
+    >>> run = fedner.simulate(study, corpora, "run")
+    >>> own = fedner.synthetic_corpus("social-posts", 20, seed=1)
+    >>> tagger = fedner.join("run", own, epochs=1)
+    >>> found = tagger.facts["joining"]
+    >>> found["sent"], found["train_sentences"], found["test_sentences"]
+    ('nothing', 16, 4)
+
+    Args:
+        model: The folder of a shared model (RUN/model), or of a finished run; it is only read.
+        corpus: The platform's own annotated texts.
+        out: The folder for the tagger, its model card and its record; a joining that was stopped
+            goes on there. None keeps nothing on disk.
+        types: Descriptions of its types by name; by default those of the shared model, or the name.
+        labels: The types that it annotates; by default all of the corpus.
+        label_map: New names of its types; an empty one leaves a type out.
+        test: The share of its sentences that is tested on; 0 trains on everything and claims no
+            result.
+        by: What stays together: "sentence", "document" or "patient".
+        epochs: The usual number of epochs; by default by the number of sentences.
+        workers: How many trainings run side by side, each in a process of its own.
+        words: The model's word vectors, where they are not found by themselves.
+        context: The model's context encoder, likewise.
+        device: "cpu", "cuda" or "auto".
+        seed: Names every random choice.
+        name: What the platform is called in the record.
+        on_training: Called after every training: how many are done, and of how many.
+
+    Raises:
+        FednerError: The model, the corpus or the folder do not fit.
+    """
+    entry = {
+        "name": name,
+        "data": IN_MEMORY,
+        "labels": None if labels is None else list(labels),
+        "label_map": dict(label_map or {}),
+        "split": {"by": by, "test": test or None},
+    }
+    options = JoinOptions(
+        types=dict(types or {}),
+        has_test=test != 0,
+        seed=seed,
+        epochs=epochs,
+        workers=workers,
+        device=device,
+        vectors=None if words is None else Path(words),
+        context=None if context is None else Path(context),
+    )
+    progress = JoinProgress()
+    if on_training is not None:
+        progress = JoinProgress(job=lambda done, total, _: on_training(done, total))
+    with _folder(out) as place:
+        _, kept = join_platform(
+            Path(model),
+            PlatformEntry.model_validate(entry),
+            place,
+            options,
+            corpus=corpus,
+            progress=progress,
+        )
+    return Tagger(Predictor.of(kept))
+
+
+@contextmanager
+def _folder(out: Path | str | None) -> Iterator[Path]:
+    """Yield the folder that was asked for, or one that is gone afterwards."""
+    if out is not None:
+        yield Path(out)
+        return
+    with TemporaryDirectory(prefix="fedner-") as held:
+        yield Path(held) / "joined"
