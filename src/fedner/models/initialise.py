@@ -10,6 +10,8 @@ its adapters with a change of zero.
 """
 
 import math
+from collections.abc import Callable
+from functools import partial
 
 import torch
 from torch import Tensor, nn
@@ -29,19 +31,33 @@ _LEFT_ALONE = (
 )
 
 
-@torch.no_grad()
+# Gives values of at most a bound for a parameter: of its name, its shape and that bound.
+Draw = Callable[[str, tuple[int, ...], float], Tensor]
+
+
 def initialise(tagger: Tagger, seed: int) -> None:
     """Set the first values of a tagger in place."""
+    initialise_by(tagger, partial(_drawn, seed))
+
+
+@torch.no_grad()
+def initialise_by(tagger: Tagger, draw: Draw) -> None:
+    """Set the first values of a tagger in place, from values that the caller draws.
+
+    For many taggers of one shape, whose values are drawn on a GPU; what is not drawn (forget gates,
+    padding, adapters) is as in `initialise`.
+    """
     kept = [f"{each.name}." for each in tagger.stages.all if each.forms.keeps_first_values]
     for prefix, module in tagger.named_modules():
         if f"{prefix}.".startswith((*_LEFT_ALONE, *kept)):
             continue
         if isinstance(module, LowRank):
-            _draw(module.down, module.bound, seed, f"{prefix}.down")
+            down = module.down
+            down.copy_(draw(f"{prefix}.down", tuple(down.shape), module.bound))
             module.up.zero_()
             continue
         for name, parameter in module.named_parameters(recurse=False):
-            _draw(parameter, _bound(module), seed, f"{prefix}.{name}")
+            parameter.copy_(draw(f"{prefix}.{name}", tuple(parameter.shape), _bound(module)))
         if isinstance(module, nn.LSTM):
             _open_forget_gates(module)
         if isinstance(module, nn.Embedding) and module.padding_idx is not None:
@@ -66,9 +82,9 @@ def _bound(module: nn.Module) -> float:
     return bound
 
 
-def _draw(parameter: Tensor, bound: float, seed: int, name: str) -> None:
-    values = seeded(seed, "init", name).uniform(-bound, bound, tuple(parameter.shape))
-    parameter.copy_(torch.from_numpy(values))
+def _drawn(seed: int, name: str, shape: tuple[int, ...], bound: float) -> Tensor:
+    """Return uniform values from the stream that the parameter's name decides."""
+    return torch.from_numpy(seeded(seed, "init", name).uniform(-bound, bound, shape))
 
 
 def _open_forget_gates(lstm: nn.LSTM) -> None:

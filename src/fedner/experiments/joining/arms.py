@@ -9,40 +9,24 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from fedner.experiments.joining.corpora import BTC, MEDICAL, without
+from fedner.experiments.joining.kinds import Kind, first_weights
 from fedner.experiments.joining.stack import Tags, Tokens, Weights
-from fedner.experiments.joining.training import MOST_ROWS, Indices, Plan, Sentences, Source, counts, train
-from fedner.experiments.joining.world import REAL, World, first_weights
+from fedner.experiments.joining.training import (
+    MOST_ROWS,
+    Indices,
+    Plan,
+    Source,
+    counts,
+    f1,
+    train,
+)
+from fedner.experiments.joining.world import REAL, World
 from fedner.seeds import derive, seeded
 
 Member = dict[str, Tensor]  # the weights of one tagger
+Counts = tuple[int, int, int]  # entities that are right, found and gold
 MOST_MODELS = 192  # scored side by side
 DROPOUT = 0.2
-
-
-@dataclass(frozen=True, slots=True)
-class Kind:
-    """A recipe and a head.
-
-    Attributes:
-        name: What tables call it.
-        head: "described" or "free".
-        published: Whether the recipe is ELMoNER (characters, word CNN) instead of words, shapes
-            and context under the BiLSTM.
-    """
-
-    name: str
-    head: str
-    published: bool
-
-    def tokens(self, world: World) -> Tokens:
-        """Return the features that it reads."""
-        return world.published if self.published else world.described
-
-
-DESCRIBED = Kind("described head", "described", False)
-DESCRIBED_PUBLISHED = Kind("described head, ELMoNER", "described", True)
-FREE = Kind("free head", "free", False)
-PUBLISHED = Kind("ELMoNER", "free", True)
 
 
 def partners_of(newcomer: str) -> tuple[str, ...]:
@@ -63,7 +47,6 @@ class Together:
         vectors: "descriptions", or "random" for a random vector of each platform's each type.
         head: "shared" or "private": a free head of each platform, as FedNER has it.
         weighting: "equal", "sqrt-size" or "size".
-        pooled: Whether all sentences are one corpus: centralized.
     """
 
     newcomer: str
@@ -73,7 +56,6 @@ class Together:
     vectors: str = "descriptions"
     head: str = "shared"
     weighting: str = "equal"
-    pooled: bool = False
 
 
 def type_vectors(world: World, name: str, job: Together) -> Tensor:
@@ -101,15 +83,7 @@ def train_together(
     A step is a round of FedSGD in which every platform draws `batch_size` sentences: the sum of
     their weighted gradients is the gradient of the weighted sum of their losses.
     """
-    crews = [_crew(world, job) for job in jobs]
-    sources = []
-    for slot in range(len(crews[0])):
-        vectors = [type_vectors(world, crew[slot][0], job) for crew, job in zip(crews, jobs, strict=True)]
-        own = [crew[slot][1] for crew in crews]
-        tags = Tags.bio(vectors, world.device)
-        weight = torch.tensor([_weights(crew, job)[slot] for crew, job in zip(crews, jobs, strict=True)])
-        prefix = f"{slot}/" if jobs[0].head == "private" else ""
-        sources.append(Source(own, batch_size, tags, weight.to(world.device), prefix))
+    sources = _sources(world, jobs, batch_size)
     seeds = [derive(job.seed, "joining", "first weights") % 2**31 for job in jobs]
     begun = _begun(world, kind, seeds, sources)
     plan = Plan(
@@ -120,27 +94,42 @@ def train_together(
         variants=[job.variant for job in jobs],
     )
     trained = train(begun, kind.tokens(world), world.sentences, sources, plan)
-    return [{name: each[model] for name, each in trained.items()} for model in range(len(jobs))]
+    return [_member(trained, model) for model in range(len(jobs))]
+
+
+def _member(weights: Weights, model: int) -> Member:
+    return {name: each[model] for name, each in weights.items()}
+
+
+def _sources(world: World, jobs: Sequence[Together], batch_size: int) -> list[Source]:
+    """Return the platforms of all jobs, side by side: each job's first, each job's second, ..."""
+    crews = [_crew(world, job) for job in jobs]
+    weights = [_weights(crew, job) for crew, job in zip(crews, jobs, strict=True)]
+    sources = []
+    for slot in range(len(crews[0])):
+        vectors = [
+            type_vectors(world, crew[slot][0], job) for crew, job in zip(crews, jobs, strict=True)
+        ]
+        sources.append(
+            Source(
+                [crew[slot][1] for crew in crews],
+                batch_size,
+                Tags.bio(vectors, world.device),
+                torch.tensor([each[slot] for each in weights]).to(world.device),
+                f"{slot}/" if jobs[0].head == "private" else "",
+            )
+        )
+    return sources
 
 
 def _begun(world: World, kind: Kind, seeds: Sequence[int], sources: Sequence[Source]) -> Weights:
-    num_features = kind.tokens(world).features_ND.shape[1]
-    if not sources[0].prefix:
-        return first_weights(
-            seeds, num_features, world.device, head=kind.head, published=kind.published
-        )
+    """Return first weights: one head for all sources, or one for each."""
     found: Weights = {}
     for source in sources:
-        one = first_weights(
-            seeds,
-            num_features,
-            world.device,
-            head="free",
-            num_tags=source.tags.is_own_MK.shape[1],
-            published=kind.published,
-            prefixes=(source.prefix,),
-        )
-        found |= one
+        num_tags = source.tags.is_own_MK.shape[1]
+        found |= first_weights(world, kind, seeds, num_tags=num_tags, prefix=source.prefix)
+        if not source.prefix:
+            break
     return found
 
 
@@ -192,13 +181,12 @@ class Trained:
     """What came of a training: its weights, and right, found and gold entities."""
 
     weights: Member
-    counts: tuple[int, int, int]
+    counts: Counts
 
     @property
     def f1(self) -> float:
         """The strict F1 in percent."""
-        right, found, gold = self.counts
-        return 200.0 * right / max(1, found + gold)
+        return f1(*self.counts)
 
 
 def train_alone(
@@ -217,72 +205,71 @@ def train_alone(
     for begin in range(0, len(order), side_by_side):
         chosen = order[begin : begin + side_by_side]
         group = [jobs[each] for each in chosen]
-        most = max(len(job.own) for job in group)
-        steps = max(1, round(epochs * -(-most // batch_size)))
         weights, tags = _prepared(world, kind, group)
-        source = Source(
-            [job.own for job in group],
-            batch_size,
-            tags,
-            torch.ones(len(group), device=world.device),
-        )
-        pulls = [job.pull for job in group]
-        plan = Plan(
-            steps,
-            [job.learning_rate for job in group],
-            dropout,
-            group[0].seed,
-            pulls if any(pulls) else None,
-        )
         if epochs:
+            source = Source(
+                [job.own for job in group],
+                batch_size,
+                tags,
+                torch.ones(len(group), device=world.device),
+            )
+            plan = _plan(group, epochs, batch_size, dropout)
             weights = train(weights, kind.tokens(world), world.sentences, [source], plan)
-        totals = counts(
-            [(weights, kind.tokens(world))], world.sentences, tags, [job.scored for job in group]
-        ).tolist()
+        totals = _scored(world, [(weights, kind.tokens(world))], tags, group)
         for place, number in enumerate(chosen):
-            member = {name: each[place] for name, each in weights.items()}
-            found[number] = Trained(member, tuple(totals[place]))  # type: ignore[arg-type]
+            found[number] = Trained(_member(weights, place), totals[place])
     return [found[each] for each in range(len(jobs))]
+
+
+def _plan(group: Sequence[Alone], epochs: float, batch_size: int, dropout: float) -> Plan:
+    """Return a plan of so many epochs for the newcomer with the most sentences."""
+    most = max(len(job.own) for job in group)
+    pulls = [job.pull for job in group]
+    return Plan(
+        max(1, round(epochs * -(-most // batch_size))),
+        [job.learning_rate for job in group],
+        dropout,
+        group[0].seed,
+        pulls if any(pulls) else None,
+    )
+
+
+def _scored(
+    world: World, stacks: Sequence[tuple[Weights, Tokens]], tags: Tags, jobs: Sequence[Alone]
+) -> list[Counts]:
+    totals = counts(stacks, world.sentences, tags, [job.scored for job in jobs])
+    return [(right, found, gold) for right, found, gold in totals.tolist()]
 
 
 def score_averaged(
     world: World,
     members: Sequence[tuple[Kind, Sequence[Member]]],
     jobs: Sequence[Alone],
-) -> list[tuple[int, int, int]]:
+) -> list[Counts]:
     """Return the counts of averaged taggers: one member of each kind for each job."""
-    found: list[tuple[int, int, int]] = []
+    found: list[Counts] = []
     for begin in range(0, len(jobs), MOST_MODELS):
         group = jobs[begin : begin + MOST_MODELS]
-        stacks = []
         tags = _tags(world, group)
+        stacks = []
         for kind, every in members:
             part = every[begin : begin + MOST_MODELS]
             weights = _padded(part, tags.is_own_MK.shape[1], kind)
             stacks.append((weights, kind.tokens(world)))
-        totals = counts(stacks, world.sentences, tags, [job.scored for job in group]).tolist()
-        found += [tuple(each) for each in totals]  # type: ignore[misc]
+        found += _scored(world, stacks, tags, group)
     return found
 
 
 def _tags(world: World, jobs: Sequence[Alone]) -> Tags:
-    vectors = [
-        world.vectors[job.newcomer] if job.vectors is None else job.vectors for job in jobs
-    ]
+    vectors = [world.vectors[job.newcomer] if job.vectors is None else job.vectors for job in jobs]
     return Tags.bio(vectors, world.device)
 
 
 def _prepared(world: World, kind: Kind, jobs: Sequence[Alone]) -> tuple[Weights, Tags]:
     """Return first weights, received ones in their places, and the tags."""
     tags = _tags(world, jobs)
-    fresh = first_weights(
-        [derive(job.seed, "joining", "fresh") % 2**31 for job in jobs],
-        kind.tokens(world).features_ND.shape[1],
-        world.device,
-        head=kind.head,
-        num_tags=tags.is_own_MK.shape[1],
-        published=kind.published,
-    )
+    seeds = [derive(job.seed, "joining", "fresh") % 2**31 for job in jobs]
+    fresh = first_weights(world, kind, seeds, num_tags=tags.is_own_MK.shape[1])
     for place, job in enumerate(jobs):
         for name, weight in (job.received or {}).items():
             if name in fresh and fresh[name][place].shape == weight.shape:

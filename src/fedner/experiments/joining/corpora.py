@@ -130,9 +130,7 @@ def load(data: Path, name: str) -> StudyCorpus:
 def _only(sentence: Sentence, labels: set[str]) -> Sentence:
     """Return the sentence with entities of these types alone, and of bounded length."""
     end = min(len(sentence.tokens), MOST_TOKENS)
-    entities = tuple(
-        each for each in sentence.entities if each.label in labels and each.end <= end
-    )
+    entities = tuple(each for each in sentence.entities if each.label in labels and each.end <= end)
     return replace(
         sentence,
         tokens=sentence.tokens[:end],
@@ -145,9 +143,7 @@ def _only(sentence: Sentence, labels: set[str]) -> Sentence:
 def without(partner: StudyCorpus, newcomer: StudyCorpus) -> NDArray[np.int64]:
     """Return the partner's sentences that the newcomer does not have, by index."""
     taken = {
-        normalised(each.tokens)
-        for each in newcomer.sentences
-        if len(each.tokens) >= LEAST_REPEATED
+        normalised(each.tokens) for each in newcomer.sentences if len(each.tokens) >= LEAST_REPEATED
     }
     return np.asarray(
         [

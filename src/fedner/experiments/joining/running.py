@@ -1,54 +1,73 @@
 """The study from one command, in resumable steps, several processes side by side.
 
-What is found stands in OUT/points.jsonl; a study that is stopped goes on where it stood. When all is
-there, the tables are printed and the picture is drawn.
+What is found stands in OUT/points.jsonl; a study that is stopped goes on where it stood. At the end
+of every call the tables of all that is there are printed and the picture is drawn.
 """
 
 import argparse
 import json
-import os
+import signal
+import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from multiprocessing import get_context
 from pathlib import Path
-from typing import Any
+from typing import TypeVar
 
 import torch
 
-from fedner.experiments.joining import study, world, zero_shot
+from fedner.durable import write_text
+from fedner.experiments.joining import cells, picture, report, study, world, zero_shot
 from fedner.experiments.joining.study import CellTask, PartnerTask, Point
+from fedner.experiments.joining.zero_shot import UnseenType
 
-POINTS, UNSEEN = "points.jsonl", "unseen.jsonl"
-_world: list[world.World] = []
+POINTS, UNSEEN, PICTURE = "points.jsonl", "unseen.jsonl", "joining.svg"
+UNSEEN_SEEDS = (1, 2)
+INTERRUPTED = 130  # the exit status of a command that Ctrl-C stopped
+
+Task = TypeVar("Task")
+Record = TypeVar("Record")
+_world: list[world.World] = []  # of a process of the pool
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
-    """Run what is missing, as long as there is time, and report."""
+def open_world(options: argparse.Namespace) -> world.World:
+    """Read corpora, vectors and encoder that the options name."""
+    torch.backends.cuda.matmul.allow_tf32 = True
+    return world.build(
+        options.data,
+        options.words,
+        options.context,
+        study.platforms(),
+        options.device,
+        options.out / "features",
+    )
+
+
+def main(
+    arguments: Sequence[str] | None = None,
+    opened: Callable[[argparse.Namespace], world.World] = open_world,
+) -> int:
+    """Run what is missing, as long as there is time, and report.
+
+    Args:
+        arguments: Of the command line.
+        opened: Opens the world in each process.
+    """
     options = _options(arguments)
     options.out.mkdir(parents=True, exist_ok=True)
-    deadline = time.monotonic() + options.seconds
-    path = options.out / POINTS
-    points = stored(path)
-    tasks = [each for each in study.cell_tasks() if not _is_done(each, points)]
-    partners = [each for each in study.partner_tasks() if not _has_members(each, options.out)]
-    if tasks:
-        with _pool(options) as pool:
-            for task, _ in _finished(pool, run_partners, partners, options, deadline):
-                print(f"trained together: {task.name}", flush=True)
-            if not (options.out / UNSEEN).is_file():
-                for _, found in _finished(pool, run_unseen, [1, 2], options, deadline):
-                    _append(options.out / UNSEEN, found)
-            for task, found in _finished(pool, run_cells, tasks, options, deadline):
-                _append(path, found)
-                print(f"{task.name}: {len(found)} points", flush=True)
-    from fedner.experiments.joining import report
-
-    print(report.tables(stored(path)))
-    if not options.no_picture:
-        report.picture(stored(path), options.out / "joining.svg")
-    return 0
+    status = 0
+    try:
+        _run_missing(_Run(options, opened, time.monotonic()))
+    except KeyboardInterrupt:
+        print("stopped; the same command goes on from here", file=sys.stderr, flush=True)
+        status = INTERRUPTED
+    points = stored(options.out / POINTS, Point)
+    print(report.tables(points, stored(options.out / UNSEEN, UnseenType)))
+    if points and not options.no_picture:
+        picture.draw(points, options.out / PICTURE)
+    return status
 
 
 def _options(arguments: Sequence[str] | None) -> argparse.Namespace:
@@ -64,24 +83,82 @@ def _options(arguments: Sequence[str] | None) -> argparse.Namespace:
     return parser.parse_args(arguments)
 
 
-def stored(path: Path) -> list[Point]:
-    """Return the points that there are."""
+@dataclass(frozen=True, slots=True)
+class _Run:
+    """One call of the command.
+
+    Attributes:
+        options: Of the command line.
+        opened: Opens the world in each process.
+        begun: When it began.
+    """
+
+    options: argparse.Namespace
+    opened: Callable[[argparse.Namespace], world.World]
+    begun: float
+
+    @property
+    def seconds(self) -> float:
+        """How long it has run."""
+        return time.monotonic() - self.begun
+
+    @property
+    def has_time(self) -> bool:
+        """Whether something may still begin."""
+        return self.seconds < float(self.options.seconds)
+
+    def say(self, text: str) -> None:
+        """Print a line of progress."""
+        print(f"{self.seconds:7.0f} s  {text}", flush=True)
+
+
+def _run_missing(run: _Run) -> None:
+    out = run.options.out
+    points, unseen = stored(out / POINTS, Point), stored(out / UNSEEN, UnseenType)
+    lacking = [(task, cells.missing_arms(task, points)) for task in study.cell_tasks()]
+    tasks = [each for each in lacking if each[1]]
+    partners = [each for each in study.partner_tasks() if not _has_members(each, out)]
+    seeds = sorted(set(UNSEEN_SEEDS) - {each.seed for each in unseen})
+    counts = f"{len(partners)} joint trainings, {len(seeds)} of unseen types, {len(tasks)} of cells"
+    run.say(f"to do: {counts}")
+    if not (tasks or partners or seeds):
+        return
+    with _pool(run) as pool:
+        try:
+            for task, _ in _finished(pool, run_partners, partners, run):
+                run.say(f"trained together: {task.name}")
+            for seed, found in _finished(pool, run_unseen, seeds, run):
+                _add(out / UNSEEN, found)
+                run.say(f"unseen types, seed {seed}: {len(found)} scores")
+            for (cell, arms), fresh in _finished(pool, run_cells, tasks, run):
+                _add_points(out / POINTS, fresh)
+                run.say(f"{cell.name}: {len(fresh)} points of {len(arms)} arms")
+        except KeyboardInterrupt:
+            _end(pool)
+            raise
+
+
+def stored(path: Path, kind: Callable[..., Record]) -> list[Record]:
+    """Return the records that a file of lines holds."""
     if not path.is_file():
         return []
-    return [Point(**json.loads(line)) for line in path.read_text("utf-8").splitlines()]
+    return [kind(**json.loads(line)) for line in path.read_text("utf-8").splitlines()]
 
 
-def _append(path: Path, records: Sequence[Any]) -> None:
-    """Add records to a file of lines; they are on the disk when this returns."""
-    with path.open("a", encoding="utf-8") as file:
-        file.writelines(json.dumps(asdict(each)) + "\n" for each in records)
-        file.flush()
-        os.fsync(file.fileno())
+def _add(path: Path, records: Sequence[Point | UnseenType]) -> None:
+    """Add records to a file of lines, all or none; they are on the disk when this returns."""
+    before = path.read_text("utf-8") if path.is_file() else ""
+    write_text(path, before + "".join(f"{json.dumps(asdict(each))}\n" for each in records))
 
 
-def _is_done(task: CellTask, points: Sequence[Point]) -> bool:
-    wanted = {(each, task.size, task.seed) for each in task.newcomers}
-    return wanted <= {(each.newcomer, each.size, each.seed) for each in points}
+def _add_points(path: Path, points: Sequence[Point]) -> None:
+    """Add the points that are not there yet."""
+
+    def cell(point: Point) -> tuple[str, int, int, str]:
+        return point.newcomer, point.size, point.seed, point.arm
+
+    held = {cell(each) for each in stored(path, Point)}
+    _add(path, [each for each in points if cell(each) not in held])
 
 
 def _has_members(task: PartnerTask, out: Path) -> bool:
@@ -92,25 +169,21 @@ def _has_members(task: PartnerTask, out: Path) -> bool:
     )
 
 
-def _pool(options: argparse.Namespace) -> ProcessPoolExecutor:
+def _pool(run: _Run) -> ProcessPoolExecutor:
     return ProcessPoolExecutor(
-        options.jobs, mp_context=get_context("spawn"), initializer=_open, initargs=(options,)
+        run.options.jobs,
+        mp_context=get_context("spawn"),
+        initializer=_open,
+        initargs=(run.options, run.opened),
     )
 
 
-def _open(options: argparse.Namespace) -> None:
-    """Build the world once in every process; the first computes features, the others read them."""
+def _open(options: argparse.Namespace, opened: Callable[[argparse.Namespace], world.World]) -> None:
+    """Open the world once in every process; the first computes features, the others read them."""
+    # Ctrl-C is for the process that stores what is found; it ends the others.
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
     torch.set_num_threads(1)
-    torch.backends.cuda.matmul.allow_tf32 = True
-    found = world.build(
-        options.data,
-        options.words,
-        options.context,
-        study.platforms(),
-        options.device,
-        options.out / "features",
-    )
-    _world.append(found)
+    _world.append(opened(options))
 
 
 def run_partners(task: PartnerTask, out: Path) -> None:
@@ -119,31 +192,38 @@ def run_partners(task: PartnerTask, out: Path) -> None:
     torch.cuda.empty_cache()
 
 
-def run_unseen(seed: int, _out: Path) -> list[zero_shot.UnseenType]:
+def run_unseen(seed: int, _out: Path) -> list[UnseenType]:
     """Score types that no partner annotated, in a process of the pool."""
     return zero_shot.leave_one_out(_world[0], seed)
 
 
-def run_cells(task: CellTask, out: Path) -> list[Point]:
-    """Run the cells of a task, in a process of the pool."""
-    found = study.run_cells(_world[0], task, out)
+def run_cells(task: tuple[CellTask, tuple[str, ...]], out: Path) -> list[Point]:
+    """Run the missing arms of a task, in a process of the pool."""
+    found = cells.run_cells(_world[0], task[0], out, task[1])
     torch.cuda.empty_cache()
     return found
 
 
 def _finished(
     pool: ProcessPoolExecutor,
-    run: Callable[[Any, Path], Any],
-    tasks: Sequence[Any],
-    options: argparse.Namespace,
-    deadline: float,
-) -> Iterator[tuple[Any, Any]]:
-    """Yield every task with what came of it, as they end; begin none after the deadline."""
-    waiting, running = list(tasks), dict[Future[Any], Any]()
-    while running or (waiting and time.monotonic() < deadline):
-        while waiting and len(running) < options.jobs and time.monotonic() < deadline:
+    work: Callable[[Task, Path], Record],
+    tasks: Sequence[Task],
+    run: _Run,
+) -> Iterator[tuple[Task, Record]]:
+    """Yield every task with what came of it, as they end; begin none when the time is over."""
+    waiting = list(tasks)
+    running: dict[Future[Record], Task] = {}
+    while running or (waiting and run.has_time):
+        while waiting and len(running) < run.options.jobs and run.has_time:
             task = waiting.pop(0)
-            running[pool.submit(run, task, options.out)] = task
+            running[pool.submit(work, task, run.options.out)] = task
         done, _ = wait(running, return_when=FIRST_COMPLETED)
         for each in done:
             yield running.pop(each), each.result()
+
+
+def _end(pool: ProcessPoolExecutor) -> None:
+    """End the processes of the pool at once: what they work on is done again another time."""
+    for process in list(pool._processes.values()):
+        process.terminate()
+    pool.shutdown(wait=False, cancel_futures=True)

@@ -53,8 +53,8 @@ class Rows:
     length_MB: Tensor
 
     @property
-    def mask_MBL(self) -> Tensor:
-        """Whether there is a token."""
+    def mask(self) -> Tensor:
+        """Whether there is a token (M, B, L)."""
         places_L = torch.arange(self.token_MBL.shape[2], device=self.length_MB.device)
         return places_L < self.length_MB[..., None]
 
@@ -108,9 +108,7 @@ class Tags:
         return cls(*(part.to(device) for part in parts))
 
 
-def hidden_states(
-    weights: Weights, tokens: Tokens, rows: Rows, dropout: float = 0.0
-) -> Tensor:
+def hidden_states(weights: Weights, tokens: Tokens, rows: Rows, dropout: float = 0.0) -> Tensor:
     """Return what the encoder makes of every token (M, B, L, 2H).
 
     Args:
@@ -124,10 +122,10 @@ def hidden_states(
     if "embeddings.characters.convolution.weight" in weights and tokens.codes_NC is not None:
         words_MBLF = _characters(weights, tokens.codes_NC[rows.token_MBL].long())
         words_MBLF = functional.dropout(words_MBLF, dropout)
-        before, after = x_MBLD.split([tokens.num_words, x_MBLD.shape[-1] - tokens.num_words], -1)
+        before, after = x_MBLD[..., : tokens.num_words], x_MBLD[..., tokens.num_words :]
         x_MBLD = torch.cat((before, words_MBLF, after), -1)
     if "word_cnn.convolutions.0.weight" in weights:
-        x_MBLD = x_MBLD * rows.mask_MBL[..., None]
+        x_MBLD = x_MBLD * rows.mask[..., None]
         x_MBLD = functional.dropout(_word_cnn(weights, x_MBLD), dropout)
     return functional.dropout(_bilstm(weights, x_MBLD, rows), dropout)
 
@@ -164,16 +162,15 @@ def _winners(tables: Sequence[Tensor], codes_MNC: Tensor, longest: int) -> Tenso
     offset_M1 = (torch.arange(num_models, device=codes_MNC.device) * NUM_CODES)[:, None]
     flat = [table.detach().flatten(0, 1) for table in tables]
     filters = flat[0].shape[1]
-    best = torch.full((num_models, num_words, filters), -torch.inf, device=codes_MNC.device)
+    best = flat[0].new_full((num_models, num_words, filters), -torch.inf)
     where = torch.zeros_like(best, dtype=torch.int64)
     for place in range(longest):
         own_MN = codes_MNC[:, :, place + 1]
-        value = sum(
-            functional.embedding(codes_MNC[:, :, place + tap] + offset_M1, table)
-            for tap, table in enumerate(flat)
-        )
-        is_better = (value > best) & (own_MN > 0)[..., None]  # type: ignore[operator]
-        best = torch.where(is_better, value, best)  # type: ignore[arg-type]
+        value = torch.zeros_like(best)
+        for tap, table in enumerate(flat):
+            value += functional.embedding(codes_MNC[:, :, place + tap] + offset_M1, table)
+        is_better = (value > best) & (own_MN > 0)[..., None]
+        best = torch.where(is_better, value, best)
         where = torch.where(is_better, place, where)
     return where
 
@@ -197,7 +194,8 @@ def _bilstm(weights: Weights, x_MBLD: Tensor, rows: Rows) -> Tensor:
     flat_MND = x_MBLD.reshape(num_models, -1, size)
     gates = []
     for direction in range(2):
-        bias_M1G = sum(weights[name] for name in _BIASES[direction])[:, None]  # type: ignore[index]
+        first, second = _BIASES[direction]
+        bias_M1G = (weights[first] + weights[second])[:, None]
         gates_MNG = torch.baddbmm(bias_M1G, flat_MND, weights[_INPUT[direction]].transpose(1, 2))
         gates_MBLG = gates_MNG.view(num_models, num_rows, num_tokens, -1)
         gates.append(_reordered(gates_MBLG, mirrored_MBL) if direction else gates_MBLG)
@@ -205,7 +203,7 @@ def _bilstm(weights: Weights, x_MBLD: Tensor, rows: Rows) -> Tensor:
     gates_LXBG = torch.stack(gates).permute(3, 0, 1, 2, 4).flatten(1, 2).contiguous()
     recurrent_XGH = torch.cat([weights[name] for name in _HIDDEN])
     states_LXBH: Tensor = _Recurrence.apply(gates_LXBG, recurrent_XGH)  # type: ignore[no-untyped-call]
-    ahead, back = states_LXBH.unflatten(1, (2, num_models)).permute(1, 2, 3, 0, 4).unbind(0)
+    ahead, back = states_LXBH.view(num_tokens, 2, num_models, num_rows, -1).permute(1, 2, 3, 0, 4)
     return torch.cat((ahead, _reordered(back, mirrored_MBL)), -1)
 
 
@@ -334,7 +332,16 @@ def potentials(weights: Weights, states_MBLD: Tensor, rows: Rows, tags: Tags) ->
 
 
 # Where each of the kind-only steps stands in `Tags.step_KK`, in the order of `decoder.steps`.
-STEP_ORDER = {"O->O": 0, "O->B": 1, "B->O": 3, "B->B": 4, "B->I": 5, "I->O": 6, "I->B": 7, "I->I": 8}
+STEP_ORDER = {
+    "O->O": 0,
+    "O->B": 1,
+    "B->O": 3,
+    "B->B": 4,
+    "B->I": 5,
+    "I->O": 6,
+    "I->B": 7,
+    "I->I": 8,
+}
 
 
 def _kind_scores(steps_M8: Tensor) -> Tensor:

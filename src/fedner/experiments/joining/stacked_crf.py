@@ -73,9 +73,7 @@ class _Loss(torch.autograd.Function):
         )
         log_sum_N, marginals_NLK, steps_NKK = _posterior(potentials)
         gold_N, counts_NLK, gold_steps_NKK = _gold(potentials, tags_NL)
-        ctx.save_for_backward(
-            marginals_NLK - counts_NLK, steps_NKK - gold_steps_NKK, lengths_N
-        )
+        ctx.save_for_backward(marginals_NLK - counts_NLK, steps_NKK - gold_steps_NKK, lengths_N)
         ctx.num_models = len(start_MK)
         return log_sum_N - gold_N
 
@@ -124,7 +122,7 @@ def _posterior(potentials: Potentials) -> tuple[Tensor, Tensor, Tensor]:
 def posterior_by_loop(potentials: Potentials) -> tuple[Tensor, Tensor, Tensor]:
     """Return log-sums (N,), marginals (N, L, K) and expected steps (N, K, K), token by token."""
     emissions_NLK, start_MK, end_MK, transitions_MKK, lengths_N = potentials
-    num_rows, num_tokens, num_tags = emissions_NLK.shape
+    num_rows, num_tokens, _ = emissions_NLK.shape
     model_N = torch.arange(num_rows, device=lengths_N.device) // (num_rows // len(start_MK))
     steps_NKK, end_NK = transitions_MKK[model_N], end_MK[model_N]
     mask_NL = torch.arange(num_tokens, device=lengths_N.device) < lengths_N[:, None]

@@ -75,6 +75,6 @@ def _posterior_program(
     tl.store(steps + row * num_tags * num_tags + pairs, count, mask=is_pair)
 
 
-posterior_kernel: Any = triton.jit(
-    do_not_specialize=["num_tokens", "rows_per_model"]
-)(_posterior_program)
+posterior_kernel: Any = triton.jit(do_not_specialize=["num_tokens", "rows_per_model"])(
+    _posterior_program
+)

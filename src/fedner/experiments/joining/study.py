@@ -1,35 +1,17 @@
 """The study: what is trained for which newcomer, size and seed, and in which order.
 
 First the partners train together (`partner_tasks`), then every newcomer tries to do without them
-and with them (`cell_tasks`). A task is a minute or less of one GPU; what it finds is stored at once,
-and a study that was stopped goes on with what is missing.
+and with them (`cell_tasks`, which `cells.run_cells` runs). A task is a minute or less of one GPU;
+what it finds is stored at once, and a study that was stopped goes on with what is missing.
 """
 
-from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-import torch
-
-from fedner.experiments.joining.arms import (
-    DESCRIBED,
-    FREE,
-    PUBLISHED,
-    Alone,
-    Kind,
-    Member,
-    Together,
-    Trained,
-    folds,
-    partners_of,
-    score_averaged,
-    train_alone,
-    train_together,
-    type_vectors,
-)
+from fedner.experiments.joining.arms import Member, Together, partners_of, train_together
 from fedner.experiments.joining.corpora import BTC
+from fedner.experiments.joining.kinds import DESCRIBED, FREE
 from fedner.experiments.joining.training import Indices
 from fedner.experiments.joining.world import PLACEBO, World
 from fedner.tensor_files import read_tensors, write_tensors
@@ -145,27 +127,29 @@ _WITH_OWN = ("taking part", "centralized", "taking part size", "taking part equa
 
 def partner_tasks() -> list[PartnerTask]:
     """Return all joint trainings, the most important first."""
-    found = []
-    for arm in _TOGETHER:
-        groups = [SEEDS]
-        if arm == "received":
-            groups = [SEEDS, MORE_SEEDS]
-        elif arm.startswith("weighting") or arm in ("taking part size", "taking part equal"):
-            groups = [FEW_SEEDS]
-        found += [PartnerTask(arm, is_btc, seeds) for seeds in groups for is_btc in (False, True)]
-    return found
+    return [
+        PartnerTask(arm, is_btc, seeds)
+        for arm in _TOGETHER
+        for seeds in _seed_groups(arm)
+        for is_btc in (False, True)
+    ]
+
+
+def _seed_groups(arm: str) -> tuple[tuple[int, ...], ...]:
+    """Return the seeds of an arm's joint trainings; each group runs as one stack."""
+    if arm in ("received", "placebo"):
+        return SEEDS, MORE_SEEDS
+    is_weighting = arm.startswith("weighting") or arm in ("taking part size", "taking part equal")
+    return (FEW_SEEDS,) if is_weighting else (SEEDS,)
 
 
 def run_partners(world: World, task: PartnerTask, folder: Path) -> None:
     """Train the partners of a task and store what they share."""
-    jobs = []
-    for newcomer in task.newcomers:
-        for seed in task.seeds:
-            own = None
-            if task.arm in _WITH_OWN:
-                own = own_and_test(world, newcomer, seed)[0][:MIDDLE]
-            given = {"weighting": WEIGHTING} | _TOGETHER[task.arm]
-            jobs.append(Together(newcomer, seed, own=own, **given))
+    jobs = [
+        _together(world, task.arm, newcomer, seed)
+        for newcomer in task.newcomers
+        for seed in task.seeds
+    ]
     members = train_together(
         world,
         FREE if task.arm == "private heads" else DESCRIBED,
@@ -180,6 +164,12 @@ def run_partners(world: World, task: PartnerTask, folder: Path) -> None:
         path = member_path(folder, task.arm, job.newcomer, job.seed)
         path.parent.mkdir(parents=True, exist_ok=True)
         write_tensors(path, kept, KIND, VERSION)
+
+
+def _together(world: World, arm: str, newcomer: str, seed: int) -> Together:
+    """Return the joint training that an arm needs for a newcomer."""
+    own = own_and_test(world, newcomer, seed)[0][:MIDDLE] if arm in _WITH_OWN else None
+    return Together(newcomer, seed, own=own, **({"weighting": WEIGHTING} | _TOGETHER[arm]))
 
 
 def member_path(folder: Path, arm: str, newcomer: str, seed: int) -> Path:
@@ -217,11 +207,7 @@ class CellTask:
 def cell_tasks() -> list[CellTask]:
     """Return all cells, the most important first."""
     found = [CellTask(NEWCOMERS, MIDDLE, seed) for seed in (*SEEDS, *MORE_SEEDS)]
-    found += [
-        CellTask(NEWCOMERS, size, seed)
-        for size in (25, 0)
-        for seed in SEEDS
-    ]
+    found += [CellTask(NEWCOMERS, size, seed) for size in (25, 0) for seed in SEEDS]
     found += [CellTask(NEWCOMERS, size, seed) for size in (400, 50, 200) for seed in SEEDS]
     by_cost = ("btc-e", "twimed", "ade", "psytar", "bc5cdr")
     found += [CellTask((newcomer,), ALL, seed) for newcomer in by_cost for seed in SEEDS]
@@ -231,307 +217,6 @@ def cell_tasks() -> list[CellTask]:
 def _large_enough(task: CellTask) -> tuple[str, ...]:
     """Return the newcomers that have so many sentences: BTC-e has 160."""
     return tuple(each for each in task.newcomers if each != "btc-e" or task.size <= MIDDLE)
-
-
-@dataclass(frozen=True, slots=True)
-class _Chosen:
-    """A way to train, with the setting that cross-validation chose."""
-
-    kind: Kind
-    setting: Setting
-    selection: float
-    by_fold: tuple[Trained, ...]
-
-
-def run_cells(world: World, task: CellTask, folder: Path) -> list[Point]:
-    """Return what came of all newcomers of a task."""
-    if task.size == 0:
-        return _without_sentences(world, task, folder)
-    return [*_alone_and_joined(world, task, folder), *_other_arms(world, task, folder)]
-
-
-def _without_sentences(world: World, task: CellTask, folder: Path) -> list[Point]:
-    points = []
-    arms = ["received", "placebo", "random vectors"]
-    if task.seed in FEW_SEEDS:
-        arms += ["weighting size", "weighting equal"]
-    for arm in arms:
-        jobs = []
-        for newcomer in task.newcomers:
-            _, test = own_and_test(world, newcomer, task.seed)
-            jobs.append(
-                Alone(
-                    newcomer,
-                    test[:1],
-                    test,
-                    1e-3,
-                    task.seed,
-                    received(world, folder, arm, newcomer, task.seed),
-                    vectors=_own_vectors(world, newcomer, task.seed, arm),
-                )
-            )
-        found = train_alone(world, DESCRIBED, jobs, epochs=0, batch_size=8)
-        points += [
-            Point(job.newcomer, 0, task.seed, _called(arm), each.f1)
-            for job, each in zip(jobs, found, strict=True)
-        ]
-    return points
-
-
-def _called(arm: str) -> str:
-    return "joined" if arm == "received" else arm
-
-
-def _own_vectors(world: World, newcomer: str, seed: int, arm: str) -> torch.Tensor | None:
-    if arm != "random vectors":
-        return None
-    return type_vectors(world, newcomer, Together(newcomer, seed, vectors="random"))
-
-
-def _alone_and_joined(world: World, task: CellTask, folder: Path) -> list[Point]:
-    """Return the points of local-only, joined, their average, and what would be kept."""
-    gifts = {each: received(world, folder, "received", each, task.seed) for each in task.newcomers}
-    described = _selected(world, task, DESCRIBED, DESCRIBED_GRID, {})
-    published = _selected(world, task, PUBLISHED, PUBLISHED_GRID, {})
-    joined = _selected(world, task, DESCRIBED, JOINED_GRID, gifts)
-    finals = {
-        name: _final(world, task, chosen, gifts if name == "joined" else {})
-        for name, chosen in (("described", described), ("ELMoNER", published), ("joined", joined))
-    }
-    points = []
-    for place, newcomer in enumerate(task.newcomers):
-        options = {
-            "described alone": (described[place], finals["described"][place]),
-            "ELMoNER alone": (published[place], finals["ELMoNER"][place]),
-        }
-        better = max(options, key=lambda name: options[name][0].selection)
-        chosen_alone, alone = options[better]
-        chosen_joined, with_others = joined[place], finals["joined"][place]
-        average, average_f1 = _averaged(
-            world, task, newcomer, (chosen_alone, alone), (chosen_joined, with_others)
-        )
-        found = {
-            **options,
-            "local-only": (chosen_alone, alone),
-            "joined": (chosen_joined, with_others),
-        }
-        count = len(_own(world, newcomer, task))
-        points += [
-            Point(
-                newcomer,
-                task.size,
-                task.seed,
-                arm,
-                each.f1,
-                chosen.selection,
-                f"{chosen.kind.name} {chosen.setting.learning_rate:g} {chosen.setting.pull:g}",
-                count,
-            )
-            for arm, (chosen, each) in found.items()
-        ]
-        points.append(
-            Point(newcomer, task.size, task.seed, "averaged", average_f1, average, "", count)
-        )
-        kept = max(
-            (chosen_joined.selection, 2, with_others.f1, "joined"),
-            (average, 1, average_f1, "averaged"),
-            (chosen_alone.selection, 0, alone.f1, "local-only"),
-        )
-        points.append(
-            Point(newcomer, task.size, task.seed, "kept", kept[2], kept[0], kept[3], count)
-        )
-    return points
-
-
-def _own(world: World, newcomer: str, task: CellTask) -> Indices:
-    own, _ = own_and_test(world, newcomer, task.seed)
-    return own if task.size == ALL else own[: task.size]
-
-
-def _selected(
-    world: World,
-    task: CellTask,
-    kind: Kind,
-    grid: Sequence[Setting],
-    gifts: dict[str, Member],
-    vectors: dict[str, torch.Tensor | None] | None = None,
-) -> list[_Chosen]:
-    """Return the best setting of each newcomer by cross-validation on its own sentences."""
-    jobs, places = [], []
-    for newcomer in task.newcomers:
-        for setting in grid:
-            for train_part, held in folds(_own(world, newcomer, task), NUM_FOLDS):
-                jobs.append(
-                    Alone(
-                        newcomer,
-                        train_part,
-                        held,
-                        setting.learning_rate,
-                        task.seed,
-                        gifts.get(newcomer),
-                        setting.pull,
-                        (vectors or {}).get(newcomer),
-                    )
-                )
-                places.append((newcomer, setting))
-    epochs, batch_size = schedule(_sentences(world, task))
-    trained = train_alone(world, kind, jobs, epochs=epochs, batch_size=batch_size)
-    found = []
-    for newcomer in task.newcomers:
-        best: _Chosen | None = None
-        for setting in grid:
-            by_fold = tuple(
-                each
-                for each, place in zip(trained, places, strict=True)
-                if place == (newcomer, setting)
-            )
-            selection = _pooled(each.counts for each in by_fold)
-            if best is None or selection > best.selection:
-                best = _Chosen(kind, setting, selection, by_fold)
-        if best is not None:
-            found.append(best)
-    return found
-
-
-def _sentences(world: World, task: CellTask) -> int:
-    return max(len(_own(world, each, task)) for each in task.newcomers)
-
-
-def _pooled(counts: Iterator[tuple[int, int, int]]) -> float:
-    right, found, gold = np.sum(list(counts), axis=0)
-    return float(200.0 * right / max(1, found + gold))
-
-
-def _final(
-    world: World,
-    task: CellTask,
-    chosen: Sequence[_Chosen],
-    gifts: dict[str, Member],
-    vectors: dict[str, torch.Tensor | None] | None = None,
-) -> list[Trained]:
-    """Train with the chosen settings on all own sentences, and score on the test part."""
-    jobs = []
-    for newcomer, each in zip(task.newcomers, chosen, strict=True):
-        _, test = own_and_test(world, newcomer, task.seed)
-        jobs.append(
-            Alone(
-                newcomer,
-                _own(world, newcomer, task),
-                test,
-                each.setting.learning_rate,
-                task.seed,
-                gifts.get(newcomer),
-                each.setting.pull,
-                (vectors or {}).get(newcomer),
-            )
-        )
-    epochs, batch_size = schedule(_sentences(world, task))
-    return train_alone(world, chosen[0].kind, jobs, epochs=epochs, batch_size=batch_size)
-
-
-def _averaged(
-    world: World,
-    task: CellTask,
-    newcomer: str,
-    alone: tuple[_Chosen, Trained],
-    joined: tuple[_Chosen, Trained],
-) -> tuple[float, float]:
-    """Return selection score and test F1 of the average of both taggers' emissions."""
-    own, test = _own(world, newcomer, task), own_and_test(world, newcomer, task.seed)[1]
-    held = [part for _, part in folds(own, NUM_FOLDS)]
-    jobs = [Alone(newcomer, own, each, 0.0, task.seed) for each in (*held, test)]
-    members = [
-        (chosen.kind, [*(each.weights for each in chosen.by_fold), final.weights])
-        for chosen, final in (alone, joined)
-    ]
-    counts = score_averaged(world, members, jobs)
-    return _pooled(iter(counts[:-1])), _pooled(iter(counts[-1:]))
-
-
-_Arm = tuple[
-    str, Kind, tuple[Setting, ...], dict[str, Member], dict[str, torch.Tensor | None]
-]
-
-
-def _other_arms(world: World, task: CellTask, folder: Path) -> list[Point]:
-    """Return the points of all other arms: at the middle size and the first seeds."""
-    if task.size != MIDDLE or task.seed not in SEEDS:
-        return []
-    points = []
-    encoder_only = {
-        each: {
-            name: weight
-            for name, weight in received(world, folder, "received", each, task.seed).items()
-            if name.startswith("bilstm.")
-        }
-        for each in task.newcomers
-    }
-    arms: list[_Arm] = [("fresh head", DESCRIBED, FRESH_GRID, encoder_only, {})]
-    for arm, kind, grid in (
-        ("placebo", DESCRIBED, JOINED_GRID),
-        ("random vectors", DESCRIBED, JOINED_GRID),
-        ("private heads", FREE, FRESH_GRID),
-    ):
-        gifts = {each: received(world, folder, arm, each, task.seed) for each in task.newcomers}
-        vectors = {each: _own_vectors(world, each, task.seed, arm) for each in task.newcomers}
-        arms.append((arm, kind, grid, gifts, vectors))
-    for arm, kind, grid, gifts, vectors in arms:
-        chosen = _selected(world, task, kind, grid, gifts, vectors)
-        points += _points(task, arm, chosen, _final(world, task, chosen, gifts, vectors))
-    return [*points, *_taking_part(world, task, folder)]
-
-
-def _points(
-    task: CellTask, arm: str, chosen: Sequence[_Chosen | None], found: Sequence[Trained]
-) -> list[Point]:
-    return [
-        Point(
-            newcomer,
-            task.size,
-            task.seed,
-            arm,
-            each.f1,
-            None if one is None else one.selection,
-            "" if one is None else f"{one.setting.learning_rate:g} {one.setting.pull:g}",
-            task.size,
-        )
-        for newcomer, one, each in zip(task.newcomers, chosen, found, strict=True)
-    ]
-
-
-def _taking_part(world: World, task: CellTask, folder: Path) -> list[Point]:
-    """Return the points of newcomers whose sentences are in the joint training itself.
-
-    Cross-validation would meet sentences that the joint training has seen, so the setting is one
-    for all: in the middle of the grid.
-    """
-    points = []
-    setting = JOINED_GRID[len(JOINED_GRID) // 2 - 1]
-    epochs, batch_size = schedule(task.size)
-    arms = [("taking part", epochs), ("centralized", 0)]
-    if task.seed in FEW_SEEDS:
-        arms += [("taking part size", epochs), ("taking part equal", epochs)]
-        arms += [(arm, epochs) for arm in ("weighting size", "weighting equal", "received")]
-    for arm, own_epochs in arms:
-        jobs = []
-        for newcomer in task.newcomers:
-            own, test = own_and_test(world, newcomer, task.seed)
-            gift = received(world, folder, arm, newcomer, task.seed)
-            jobs.append(
-                Alone(
-                    newcomer,
-                    own[: task.size],
-                    test,
-                    setting.learning_rate,
-                    task.seed,
-                    gift,
-                    setting.pull,
-                )
-            )
-        found = train_alone(world, DESCRIBED, jobs, epochs=own_epochs, batch_size=batch_size)
-        called = f"weighting {WEIGHTING}" if arm == "received" else arm
-        points += _points(task, called, [None] * len(jobs), found)
-    return points
 
 
 def platforms() -> tuple[str, ...]:

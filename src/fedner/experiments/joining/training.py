@@ -5,6 +5,7 @@ all platforms, P weights of a model.
 """
 
 import itertools
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -106,48 +107,88 @@ def train(
 ) -> Weights:
     """Return the weights after training; what is given stays as it is."""
     device = tokens.features_ND.device
-    names = sorted(weights)
-    shapes = [weights[name].shape for name in names]
-    flat_MP = torch.cat([weights[name].flatten(1) for name in names], 1).requires_grad_()
-    sizes = [int(np.prod(shape[1:])) for shape in shapes]
+    packing = _Packing.of(weights)
+    flat_MP = packing.packed(weights).requires_grad_()
     first_MP = flat_MP.detach().clone() if plan.pulls else None
     adam = _Adam(flat_MP.detach(), plan, device)
-    lengths = sentences.known_lengths
     variant_M11 = torch.tensor(plan.variants or [0] * len(flat_MP), device=device)[:, None, None]
     streams = [
-        _batches(each, lengths, plan.seed, number) for number, each in enumerate(sources)
+        _batches(each, sentences.known_lengths, plan.seed, number)
+        for number, each in enumerate(sources)
     ]
     torch.manual_seed(plan.seed)
     for step in range(plan.steps):
-        parts = torch.split(flat_MP, sizes, 1)
-        current = {
-            name: part.unflatten(1, shape[1:])
-            for name, part, shape in zip(names, parts, shapes, strict=True)
-        }
-        drawn = [next(stream) for stream in streams]
-        weight_MB = torch.from_numpy(np.concatenate([each for _, each in drawn], 1)).to(device)
-        rows = sentences.rows(np.concatenate([each for each, _ in drawn], 1))
+        current = packing.named(flat_MP)
+        chosen, shares = zip(*(next(stream) for stream in streams), strict=True)
+        rows = sentences.rows(np.concatenate(chosen, 1))
+        share_MB = torch.from_numpy(np.concatenate(shares, 1)).to(device)
         states = hidden_states(current, tokens, rows, plan.dropout)
-        gold_MBL = sentences.gold_VN[variant_M11, rows.token_MBL] * rows.mask_MBL
-        loss = flat_MP.new_zeros(())
-        at = 0
-        for source in sources:
-            end = at + source.batch_size
-            own = Rows(rows.token_MBL[:, at:end], rows.length_MB[:, at:end])
-            found = potentials(head_of(current, source.prefix), states[:, at:end], own, source.tags)
-            values_MB = stacked_crf.losses(found, gold_MBL[:, at:end].flatten(0, 1)).view(
-                len(flat_MP), -1
-            )
-            mean_M = (values_MB * weight_MB[:, at:end]).sum(1)
-            loss = loss + (mean_M * source.weight_M).sum()
-            at = end
+        gold_MBL = sentences.gold_VN[variant_M11, rows.token_MBL] * rows.mask
+        loss = joint_loss(current, states, sources, Labelled(rows, gold_MBL, share_MB))
         (gradient_MP,) = torch.autograd.grad(loss, flat_MP)
         adam.step(flat_MP, gradient_MP, step, first_MP)
-    final = torch.split(flat_MP.detach(), sizes, 1)
-    return {
-        name: part.unflatten(1, shape[1:]).contiguous()
-        for name, part, shape in zip(names, final, shapes, strict=True)
-    }
+    return {name: each.contiguous() for name, each in packing.named(flat_MP.detach()).items()}
+
+
+@dataclass(frozen=True, slots=True)
+class _Packing:
+    """Where each weight lies in the one row of numbers that a model's weights make.
+
+    Attributes:
+        shapes: The shape of each weight by name, models left out.
+    """
+
+    shapes: Mapping[str, tuple[int, ...]]
+
+    @classmethod
+    def of(cls, weights: Weights) -> "_Packing":
+        return cls({name: tuple(weights[name].shape[1:]) for name in sorted(weights)})
+
+    def packed(self, weights: Weights) -> Tensor:
+        """Return all weights side by side (M, P), in memory of their own."""
+        return torch.cat([weights[name].flatten(1) for name in self.shapes], 1)
+
+    def named(self, flat_MP: Tensor) -> Weights:
+        """Return the weights by name, without a copy."""
+        sizes = [math.prod(shape) for shape in self.shapes.values()]
+        parts = torch.split(flat_MP, sizes, 1)
+        return {
+            name: part.view(len(flat_MP), *shape)
+            for (name, shape), part in zip(self.shapes.items(), parts, strict=True)
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class Labelled:
+    """The sentences of one step with what is known of them, source after source.
+
+    Attributes:
+        rows: The sentences.
+        gold_MBL: Their tags.
+        share_MB: What the loss of each counts for within its source; 0 for a row that only fills.
+    """
+
+    rows: Rows
+    gold_MBL: Tensor
+    share_MB: Tensor
+
+
+def joint_loss(
+    weights: Weights, states_MBLD: Tensor, sources: Sequence[Source], batch: Labelled
+) -> Tensor:
+    """Return the sum over models and sources of their weighted mean losses."""
+    loss = states_MBLD.new_zeros(())
+    begin = 0
+    for source in sources:
+        part = slice(begin, begin + source.batch_size)
+        own = Rows(batch.rows.token_MBL[:, part], batch.rows.length_MB[:, part])
+        found = potentials(head_of(weights, source.prefix), states_MBLD[:, part], own, source.tags)
+        values_N = stacked_crf.losses(found, batch.gold_MBL[:, part].flatten(0, 1))
+        values_MB = values_N.view(len(states_MBLD), -1)
+        mean_M = (values_MB * batch.share_MB[:, part]).sum(1)
+        loss = loss + (mean_M * source.weight_M).sum()
+        begin += source.batch_size
+    return loss
 
 
 def head_of(weights: Weights, prefix: str) -> Weights:
@@ -169,7 +210,9 @@ class _Adam:
         self.second = torch.zeros_like(flat_MP)
         self.steps = plan.steps
         self.rate_M1 = torch.tensor(plan.learning_rates, device=device)[:, None]
-        self.pull_M1 = None if plan.pulls is None else torch.tensor(plan.pulls, device=device)[:, None]
+        self.pull_M1: Tensor | None = None
+        if plan.pulls is not None:
+            self.pull_M1 = torch.tensor(plan.pulls, device=device)[:, None]
 
     @torch.no_grad()
     def step(
@@ -252,27 +295,32 @@ def counts(
         chosen: The sentences that each model is scored on.
     """
     device = sentences.starts_S.device
-    lengths = sentences.known_lengths
-    most = max(len(each) for each in chosen)
-    order = np.zeros((len(chosen), most), dtype=np.int64)
-    is_real = np.zeros((len(chosen), most), dtype=bool)
-    for model, own in enumerate(chosen):
-        ranked = own[np.argsort(-lengths[own], kind="stable")]
-        order[model, : len(own)] = ranked
-        order[model, len(own) :] = ranked[-1] if len(ranked) else 0
-        is_real[model, : len(own)] = True
+    order_MS, is_real_MS = _longest_first(chosen, sentences.known_lengths)
     totals = torch.zeros(len(chosen), 3, dtype=torch.int64, device=device)
     size = max(1, MOST_ROWS // len(chosen))
-    for begin in range(0, most, size):
-        rows = sentences.rows(order[:, begin : begin + size])
+    for begin in range(0, order_MS.shape[1], size):
+        rows = sentences.rows(order_MS[:, begin : begin + size])
         found = _mean_potentials(members, rows, tags)
         tags_MBL = stacked_crf.best_paths(found).view(rows.token_MBL.shape)
-        inside = rows.mask_MBL & torch.from_numpy(
-            is_real[:, begin : begin + size, None]
-        ).to(device)
+        is_real = torch.from_numpy(is_real_MS[:, begin : begin + size, None]).to(device)
+        inside = rows.mask & is_real
         gold_MBL = sentences.gold_VN[0][rows.token_MBL]
         totals += matches(tags_MBL * inside, gold_MBL * inside)
     return totals
+
+
+def _longest_first(
+    chosen: Sequence[Indices], lengths: Indices
+) -> tuple[Indices, NDArray[np.bool_]]:
+    """Return the sentences of each model, longest first (M, S), and which are no filling."""
+    order_MS = np.zeros((len(chosen), max(len(each) for each in chosen)), dtype=np.int64)
+    is_real_MS = np.zeros(order_MS.shape, dtype=bool)
+    for model, own in enumerate(chosen):
+        ranked = own[np.argsort(-lengths[own], kind="stable")]
+        order_MS[model, : len(own)] = ranked
+        order_MS[model, len(own) :] = ranked[-1] if len(ranked) else 0
+        is_real_MS[model, : len(own)] = True
+    return order_MS, is_real_MS
 
 
 def _mean_potentials(
@@ -284,8 +332,9 @@ def _mean_potentials(
     ]
     if len(found) == 1:
         return found[0]
-    means = [torch.stack(each).mean(0) for each in zip(*(one[:4] for one in found), strict=True)]
-    return stacked_crf.Potentials(*means, found[0].lengths_N)
+    emissions, start, end, transitions, lengths = zip(*found, strict=True)
+    means = [torch.stack(each).mean(0) for each in (emissions, start, end, transitions)]
+    return stacked_crf.Potentials(means[0], means[1], means[2], means[3], lengths[0])
 
 
 def matches(found_MBL: Tensor, gold_MBL: Tensor) -> Tensor:
@@ -303,8 +352,6 @@ def matches(found_MBL: Tensor, gold_MBL: Tensor) -> Tensor:
     return torch.stack([each.sum((1, 2)) for each in (same, *starts)], 1)
 
 
-def f1(totals: Tensor | Mapping[str, int]) -> Tensor:
-    """Return the strict F1 in percent of counts (..., 3); 0 where there is nothing."""
-    values = totals if isinstance(totals, Tensor) else torch.tensor(list(totals.values()))
-    right, found, gold = values.double().unbind(-1)
-    return 200.0 * right / (found + gold).clamp_min(1.0)
+def f1(right: int, found: int, gold: int) -> float:
+    """Return the strict F1 in percent of entities that are right, found and gold."""
+    return 200.0 * right / max(1, found + gold)
