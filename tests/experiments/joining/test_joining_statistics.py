@@ -1,0 +1,180 @@
+"""Gains with intervals, Holm's correction, what joining is worth; tables and picture."""
+
+import re
+from pathlib import Path
+from xml.etree import ElementTree
+
+import numpy as np
+import pytest
+
+from fedner.experiments.joining import picture, report, statistics
+from fedner.experiments.joining.statistics import cells, gain, holm, worth
+from fedner.experiments.joining.study import ALL, MIDDLE, NEWCOMERS, SIZES, Point
+from fedner.experiments.joining.zero_shot import UnseenType
+from fedner.seeds import seeded
+
+GAINS = {
+    ("ade", 1): 4.0, ("ade", 2): 6.0, ("ade", 3): 5.0,
+    ("btc-e", 1): -1.0, ("btc-e", 2): 2.0,
+}  # fmt: skip
+ALONE = {cell: 50.0 + place for place, cell in enumerate(GAINS)}
+JOINED = {cell: ALONE[cell] + value for cell, value in GAINS.items()}
+
+
+def test_a_gain_is_the_mean_over_newcomers_of_their_means() -> None:
+    found = gain({**ALONE, ("twimed", 1): 3.0}, {**JOINED, ("psytar", 1): 9.0})
+    assert found is not None
+    assert found.value == pytest.approx((5.0 + 0.5) / 2)
+    assert found.by_newcomer == {"ade": pytest.approx(5.0), "btc-e": pytest.approx(0.5)}
+    assert found.losses == {("btc-e", 1): pytest.approx(-1.0)}
+    assert found.num_cells == 5
+    assert gain({("ade", 1): 1.0}, {("ade", 2): 1.0}) is None
+
+
+def test_the_interval_is_that_of_a_slow_bootstrap() -> None:
+    """Newcomers are drawn, then seeds of each drawn one; other draws, the same interval."""
+    found = gain(ALONE, JOINED)
+    assert found is not None
+    draw = np.random.default_rng(5)
+    means = []
+    for _ in range(8000):
+        total = 0.0
+        for name in draw.choice(["ade", "btc-e"], 2):
+            own = [value for cell, value in GAINS.items() if cell[0] == name]
+            total += np.mean([draw.choice(own) for _ in own]) / 2
+        means.append(total)
+    assert found.low == pytest.approx(np.percentile(means, 2.5), abs=0.15)
+    assert found.high == pytest.approx(np.percentile(means, 97.5), abs=0.15)
+    below = np.mean(np.asarray(means) <= 0)
+    assert found.p == pytest.approx(2 * below, abs=0.02)
+    assert 0.05 < found.p < 0.3
+
+
+def test_a_gain_everywhere_has_the_smallest_probability() -> None:
+    found = gain(ALONE, {cell: value + 3.0 for cell, value in ALONE.items()})
+    assert found is not None
+    assert (found.low, found.high) == (pytest.approx(3.0), pytest.approx(3.0))
+    assert found.p == pytest.approx(2 / (1 + statistics.RESAMPLES))
+    nothing = gain(ALONE, ALONE)
+    assert nothing is not None
+    assert nothing.p == 1.0
+
+
+def test_holm_on_a_worked_example() -> None:
+    """Four tests: 0.005 x 4, 0.01 x 3, 0.03 x 2, and 0.04 x 1 raised to the one before."""
+    found = holm({1: 0.01, 2: 0.04, 3: 0.03, 4: 0.005})
+    expected = {4: 0.02, 1: 0.03, 3: 0.06, 2: 0.06}
+    assert found == {key: pytest.approx(value) for key, value in expected.items()}
+    assert holm({1: 0.9, 2: 0.8}) == {1: 1.0, 2: 1.0}
+    assert holm({}) == {}
+
+
+def test_worth_in_sentences_of_ones_own() -> None:
+    curve = {25: 40.0, 100: 60.0, 400: 80.0}
+    assert worth(curve, 60.0) == pytest.approx(100)
+    assert worth(curve, 50.0) == pytest.approx(50), "half way in the logarithm"
+    assert worth(curve, 30.0) == 25, "no less than the smallest size"
+    assert worth(curve, 80.0) == pytest.approx(400)
+    assert worth(curve, 80.1) is None, "never reached"
+
+
+def test_worth_where_the_curve_falls() -> None:
+    curve = {25: 40.0, 50: 35.0, 100: 60.0, 200: 55.0}
+    assert worth(curve, 40.0) == 25
+    assert worth(curve, 50.0) == pytest.approx(np.sqrt(50 * 100)), "flat at 40 up to 50"
+    assert worth(curve, 58.0) < 100, "not at the far side of the fall"
+    assert worth(curve, 61.0) is None
+
+
+def made_up() -> list[Point]:
+    """Return points of all newcomers: joined is worth about twice the sentences."""
+    points = []
+    for place, newcomer in enumerate(NEWCOMERS):
+        for size in (0, *SIZES, ALL):
+            if newcomer == "btc-e" and size > MIDDLE:
+                continue
+            count = 160 if newcomer == "btc-e" and size == ALL else 2000 if size == ALL else size
+            for seed in (1, 2, 3):
+                noise = float(seeded(seed, newcomer, size).normal())
+                alone = 8.0 * np.log2(max(1, count)) + place + noise
+                joined = alone + (9 if size else 40) * (1 - max(count, 0) / 2500)
+                if size:
+                    for arm in ("local-only", "described alone"):
+                        points.append(Point(newcomer, size, seed, arm, alone, 1.0, "", count))
+                for arm in ("joined", "kept") if size else ("joined",):
+                    points.append(Point(newcomer, size, seed, arm, joined, 1.0, "", count))
+                if size == MIDDLE:
+                    points.append(Point(newcomer, size, seed, "placebo", alone - 2, 1.0, "", count))
+    return points
+
+
+def test_the_tables_hold_what_the_points_say() -> None:
+    points = made_up()
+    unseen = [
+        UnseenType("drug", "ade", "Drug", 1, 40.0, 9),
+        UnseenType("drug", "ade", "Drug", 2, 50.0, 9),
+        UnseenType("dosage", "ade", "Dosage", 1, 10.0, 9),
+    ]
+    by_size, by_newcomer, other, worths, not_seen = report.tables(points, unseen).split("\n\n")
+    row = next(line for line in by_size.splitlines() if line.startswith("| 25 |")).split(" | ")
+    found = gain(cells(points, 25, "local-only"), cells(points, 25, "joined"))
+    assert found is not None
+    assert row[3] == f"{found.value:+.2f} ({found.low:+.2f} to {found.high:+.2f})"
+    assert row[6] == "0 of 15, worst +0.0 |"
+    assert [line.split(" | ")[0] for line in by_size.splitlines()[2:]] == [
+        "| 25", "| 50", "| 100", "| 200", "| 400", "| all",
+    ]  # fmt: skip
+    ade = next(line for line in by_newcomer.splitlines() if "ADE Corpus" in line).split(" | ")
+    assert re.fullmatch(r"\d+\.\d", ade[1])
+    assert re.fullmatch(r"\d+\.\d -> \d+\.\d", ade[2])
+    placebo = next(line for line in other.splitlines() if line.startswith("| placebo |"))
+    assert placebo.startswith("| placebo | -2.00 (-2.00 to -2.00) | -2.0 |")
+    assert "| local-only |" not in other
+    assert re.search(r"\| ADE Corpus \| .*\d+ \(\d+ to \d+\)", worths)
+    assert "over 160" in next(line for line in worths.splitlines() if "BTC-e" in line)
+    assert "| drug | ade | Drug | 45.0 |" in not_seen
+    assert not_seen.endswith("| mean |  |  | 27.5 |")
+
+
+def test_splits_by_document_are_one_point_of_the_curve() -> None:
+    points = [
+        Point("ade", ALL, seed, "local-only", 70.0 + seed, 1.0, "", 1000 + seed)
+        for seed in (1, 2, 3)
+    ]
+    points += [Point("ade", 25, 1, "local-only", 40.0, 1.0, "", 25)]
+    curve = report._curve(points)
+    assert set(curve) == {25, 1002}
+    assert sorted(curve[1002]) == [71.0, 72.0, 73.0]
+
+
+def test_nothing_at_all_is_no_table(tmp_path: Path) -> None:
+    assert report.tables([]) == ""
+    picture.draw([], tmp_path / "none.svg")
+    ElementTree.parse(tmp_path / "none.svg")
+
+
+def test_the_picture_is_an_svg_of_all_newcomers(tmp_path: Path) -> None:
+    path = tmp_path / "joining.svg"
+    picture.draw(made_up(), path)
+    root = ElementTree.parse(path).getroot()
+    name = "{http://www.w3.org/2000/svg}"
+    texts = [each.text for each in root.iter(f"{name}text")]
+    assert all(title in texts for title in report.NAMES.values())
+    assert texts.count("all") == 5
+    assert len(list(root.iter(f"{name}polyline"))) == 2 * len(NEWCOMERS)
+    # 5 newcomers x (7 joined + 6 alone), less BTC-e's 200 and 400 of both.
+    assert len(list(root.iter(f"{name}circle"))) == 5 * 13 - 4
+    _, _, width, height = map(float, root.get("viewBox").split())
+    for panel in root.iter(f"{name}g"):
+        x, y = map(float, re.findall(r"-?\d+", panel.get("transform")))
+        for circle in panel.iter(f"{name}circle"):
+            assert 0 < x + float(circle.get("cx")) < width
+            assert y < y + float(circle.get("cy")) < height
+
+
+def test_scores_that_are_all_alike_can_be_drawn(tmp_path: Path) -> None:
+    points = [Point("ade", size, 1, "joined", 0.0) for size in (0, 25)]
+    points.append(Point("twimed", 25, 1, "placebo", 3.0))
+    picture.draw(points, tmp_path / "flat.svg")
+    assert "TwiMed" not in (tmp_path / "flat.svg").read_text()
+    ElementTree.parse(tmp_path / "flat.svg")
