@@ -68,11 +68,11 @@ def test_the_placebo_keeps_lengths_and_types_and_never_overlaps(seed: int) -> No
 
 
 def test_the_placebo_reaches_every_place_and_is_one_of_many() -> None:
-    one = sentence("a b c d e".split(), [(0, 2, "Drug")])
+    one = sentence(["a", "b", "c", "d", "e"], [(0, 2, "Drug")])
     places = {moved([one], seed)[0].entities[0].start for seed in range(60)}
     assert places == {0, 1, 2, 3}
     assert moved([one], 1) == moved([one], 1)
-    full = sentence("a b".split(), [(0, 2, "Drug")])
+    full = sentence(["a", "b"], [(0, 2, "Drug")])
     assert moved([full], 1)[0].entities == (Entity(0, 2, "Drug"),)
 
 

@@ -25,7 +25,7 @@ from fedner.training import Evaluation, gradients, trainable
 SEED, ROUNDS, BATCH = 7, 4, 5
 SIZES = {"ade": 24, "bc5cdr": 9, "psytar": 16}
 WEIGHTS = {
-    "equal": {name: 1 / 3 for name in NAMES},
+    "equal": dict.fromkeys(NAMES, 1 / 3),
     "sqrt-size": {"ade": 24**0.5 / 11.898979, "bc5cdr": 3 / 11.898979, "psytar": 4 / 11.898979},
     "size": {"ade": 24 / 49, "bc5cdr": 9 / 49, "psytar": 16 / 49},
 }

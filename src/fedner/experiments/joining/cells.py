@@ -190,7 +190,7 @@ def _schedule(world: World, task: CellTask) -> tuple[int, int]:
     return schedule(max(len(_own(world, each, task)) for each in task.newcomers))
 
 
-def _pooled(counts: Sequence[Counts]) -> float:
+def _joint_f1(counts: Sequence[Counts]) -> float:
     right, found, gold = np.sum(counts, axis=0).tolist()
     return f1(right, found, gold)
 
@@ -272,11 +272,11 @@ def _selected(world: World, task: CellTask, way: _Way) -> list[_Chosen]:
 def _best(
     by_job: Mapping[tuple[str, Setting, int], Trained], newcomer: str, grid: Sequence[Setting]
 ) -> tuple[Setting, float, tuple[Trained, ...]]:
-    """Return the setting of the highest pooled F1, the first of equals, with its folds."""
+    """Return the setting of the highest F1 over all folds, the first of equals, with its folds."""
     found = []
     for setting in grid:
         by_fold = tuple(by_job[newcomer, setting, fold] for fold in range(NUM_FOLDS))
-        found.append((setting, _pooled([each.counts for each in by_fold]), by_fold))
+        found.append((setting, _joint_f1([each.counts for each in by_fold]), by_fold))
     return max(found, key=lambda each: each[1])
 
 
@@ -303,7 +303,7 @@ def _averaged(
         for each in (alone, joined)
     ]
     counts = score_averaged(world, members, jobs)
-    return _pooled(counts[:-1]), _pooled(counts[-1:])
+    return _joint_f1(counts[:-1]), _joint_f1(counts[-1:])
 
 
 def _tuned(world: World, task: CellTask, folder: Path, arm: str) -> list[Point]:

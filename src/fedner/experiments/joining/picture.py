@@ -83,6 +83,7 @@ class _Axes:
 def _panel(title: str, own: Sequence[Point]) -> Iterator[str]:
     axes = _Axes.of([each.f1 for each in own])
     yield f'<text x="{_LEFT}" y="{_TOP - 14}" font-weight="bold" font-size="13">{title}</text>'
+    yield f'<text x="{_LEFT - 6}" y="{_TOP - 14}" text-anchor="end">F1</text>'
     yield from _grid(axes, [size for size in _PLACES if size in {each.size for each in own}])
     for arm, colour in _COLOURS.items():
         held = {size: list(cells(own, size, arm).values()) for size in _PLACES}
