@@ -18,7 +18,7 @@ import torch
 from tiny_study import NEWCOMERS, shrink, tasks, tiny_world
 
 from fedner.experiments.joining import cells, report, running, statistics, study, zero_shot
-from fedner.experiments.joining.arms import Together, _crew, _sources, type_vectors
+from fedner.experiments.joining.arms import Together, _sources, crew_of, type_vectors
 from fedner.experiments.joining.study import (
     ALL,
     CellTask,
@@ -160,13 +160,13 @@ def test_random_vectors_have_the_norm_of_descriptions_and_no_meaning(world: Worl
 
 def test_a_crew_is_everyone_else_and_a_newcomer_that_takes_part(world: World) -> None:
     job = Together("ade", 1, weighting="size")
-    assert "ade" not in [name for name, _ in _crew(world, job)]
+    assert "ade" not in [name for name, _ in crew_of(world, job)]
     own = world.numbers("ade", world.corpora["ade"].parts(1)[0][:9])
     taking = replace(job, own=own)
-    name, held = _crew(world, taking)[-1]
+    name, held = crew_of(world, taking)[-1]
     assert (name, held.tolist()) == ("ade", own.tolist())
     weights = [float(source.weight_M) for source in _sources(world, [taking], 3)]
-    sizes = [len(each) for _, each in _crew(world, taking)]
+    sizes = [len(each) for _, each in crew_of(world, taking)]
     assert weights == pytest.approx([size / sum(sizes) for size in sizes])
 
 

@@ -103,7 +103,7 @@ def _member(weights: Weights, model: int) -> Member:
 
 def _sources(world: World, jobs: Sequence[Together], batch_size: int) -> list[Source]:
     """Return the platforms of all jobs, side by side: each job's first, each job's second, ..."""
-    crews = [_crew(world, job) for job in jobs]
+    crews = [crew_of(world, job) for job in jobs]
     weights = [_weights(crew, job) for crew, job in zip(crews, jobs, strict=True)]
     sources = []
     for slot in range(len(crews[0])):
@@ -133,7 +133,7 @@ def _begun(world: World, kind: Kind, seeds: Sequence[int], sources: Sequence[Sou
     return found
 
 
-def _crew(world: World, job: Together) -> list[tuple[str, Indices]]:
+def crew_of(world: World, job: Together) -> list[tuple[str, Indices]]:
     """Return the platforms of a joint training with their sentences, by global number."""
     newcomer = world.corpora[job.newcomer]
     crew = [

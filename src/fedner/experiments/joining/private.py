@@ -5,16 +5,17 @@
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import torch
 
-from fedner.experiments.joining.arms import DESCRIBED, Member, _crew, Together
+from fedner.experiments.joining.arms import Member, Together, crew_of
+from fedner.experiments.joining.kinds import DESCRIBED, first_weights
 from fedner.experiments.joining.stack import Tags
 from fedner.experiments.joining.stacked_private import Platform, PrivatePlan, train_private
-from fedner.experiments.joining.training import Indices, Plan, Source, counts, train
-from fedner.experiments.joining.world import World, first_weights
+from fedner.experiments.joining.training import Indices, Plan, Source, counts, f1, train
+from fedner.experiments.joining.world import World
 from fedner.privacy.accountant import noise_for
 from fedner.seeds import derive
 
@@ -73,7 +74,7 @@ def split_of(world: World, names: Sequence[str], seed: int) -> Split:
 
 def partners_split(world: World, newcomer: str) -> Split:
     """Return a newcomer's partners with all their sentences; nobody is tested."""
-    crew = _crew(world, Together(newcomer, 0))
+    crew = crew_of(world, Together(newcomer, 0))
     nothing = np.zeros(0, dtype=np.int64)
     return Split(
         tuple(name for name, _ in crew),
@@ -93,9 +94,16 @@ class PrivateJob:
 
 
 def train_privately(
-    world: World, jobs: Sequence[PrivateJob], how: Strength, *, max_grad_norm: float = 1.0, rank: int = 128
+    world: World,
+    jobs: Sequence[PrivateJob],
+    how: Strength,
+    *,
+    max_grad_norm: float = 1.0,
+    rank: int = 128,
 ) -> list[Member]:
     """Train models of federations with as many platforms each, side by side."""
+    sized = replace(world, sizes=replace(world.sizes, rank=rank))
+    seeds = [derive(job.noise_seed, "joining", "private") % 2**31 for job in jobs]
     platforms = [
         Platform(
             [job.split.own[slot] for job in jobs],
@@ -103,13 +111,6 @@ def train_privately(
         )
         for slot in range(len(jobs[0].split.names))
     ]
-    begun = first_weights(
-        [derive(job.noise_seed, "joining", "private") % 2**31 for job in jobs],
-        world.described.features_ND.shape[1],
-        world.device,
-        head="described",
-        rank=rank,
-    )
     plan = PrivatePlan(
         how.steps,
         how.probability,
@@ -118,6 +119,7 @@ def train_privately(
         max_grad_norm,
         [job.noise_seed for job in jobs],
     )
+    begun = first_weights(sized, DESCRIBED, seeds)
     trained = train_private(begun, DESCRIBED.tokens(world), world.sentences, platforms, plan)
     return [{name: each[model] for name, each in trained.items()} for model in range(len(jobs))]
 
@@ -133,9 +135,7 @@ def train_plainly(
         weight = torch.tensor([row[slot] / sum(row) for row in sizes], device=world.device)
         tags = Tags.bio([world.vectors[each.names[slot]] for each in splits], world.device)
         sources.append(Source(own, batch_size, tags, weight))
-    begun = first_weights(
-        list(seeds), world.described.features_ND.shape[1], world.device, head="described"
-    )
+    begun = first_weights(world, DESCRIBED, seeds)
     plan = Plan(steps, [2e-3] * len(splits), 0.3, seeds[0])
     trained = train(begun, DESCRIBED.tokens(world), world.sentences, sources, plan)
     return [{name: each[model] for name, each in trained.items()} for model in range(len(splits))]
@@ -160,7 +160,7 @@ def scores(
         for row, split, (right, predicted, gold) in zip(
             found, splits, counted.tolist(), strict=True
         ):
-            row[split.names[slot]] = 200.0 * right / max(1, predicted + gold)
+            row[split.names[slot]] = f1(right, predicted, gold)
     for row, (right, predicted, gold) in zip(found, totals.tolist(), strict=True):
-        row["all"] = 200.0 * right / max(1, predicted + gold)
+        row["all"] = f1(right, predicted, gold)
     return found

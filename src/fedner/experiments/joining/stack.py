@@ -189,22 +189,38 @@ def _word_cnn(weights: Weights, x_MBLD: Tensor) -> Tensor:
 
 def _bilstm(weights: Weights, x_MBLD: Tensor, rows: Rows) -> Tensor:
     """Return the states of both directions (M, B, L, 2H)."""
+    mirrored_MBL = _mirrored(rows.length_MB, x_MBLD.shape[2])
+    gates_LXBG = gates(weights, x_MBLD, mirrored_MBL)
+    recurrent_XGH = torch.cat([weights[name] for name in _HIDDEN])
+    states_LXBH: Tensor = _Recurrence.apply(gates_LXBG, recurrent_XGH)  # type: ignore[no-untyped-call]
+    ahead, back = directions(states_LXBH)
+    return torch.cat((ahead, _reordered(back, mirrored_MBL)), -1)
+
+
+def gates(weights: Weights, x_MBLD: Tensor, mirrored_MBL: Tensor) -> Tensor:
+    """Return what the inputs give the gates of both directions (L, X, B, G), X = 2 M.
+
+    Time comes first, then models of both directions: what a step of the recurrence takes in one
+    piece. The second direction has the tokens of every sentence in reverse.
+    """
     num_models, num_rows, num_tokens, size = x_MBLD.shape
-    mirrored_MBL = _mirrored(rows.length_MB, num_tokens)
     flat_MND = x_MBLD.reshape(num_models, -1, size)
-    gates = []
+    found = []
     for direction in range(2):
         first, second = _BIASES[direction]
         bias_M1G = (weights[first] + weights[second])[:, None]
         gates_MNG = torch.baddbmm(bias_M1G, flat_MND, weights[_INPUT[direction]].transpose(1, 2))
         gates_MBLG = gates_MNG.view(num_models, num_rows, num_tokens, -1)
-        gates.append(_reordered(gates_MBLG, mirrored_MBL) if direction else gates_MBLG)
-    # Time first, then models of both directions: what a step of the recurrence takes in one piece.
-    gates_LXBG = torch.stack(gates).permute(3, 0, 1, 2, 4).flatten(1, 2).contiguous()
-    recurrent_XGH = torch.cat([weights[name] for name in _HIDDEN])
-    states_LXBH: Tensor = _Recurrence.apply(gates_LXBG, recurrent_XGH)  # type: ignore[no-untyped-call]
-    ahead, back = states_LXBH.view(num_tokens, 2, num_models, num_rows, -1).permute(1, 2, 3, 0, 4)
-    return torch.cat((ahead, _reordered(back, mirrored_MBL)), -1)
+        found.append(_reordered(gates_MBLG, mirrored_MBL) if direction else gates_MBLG)
+    return torch.stack(found).permute(3, 0, 1, 2, 4).flatten(1, 2).contiguous()
+
+
+def directions(states_LXBH: Tensor) -> tuple[Tensor, Tensor]:
+    """Return the states of each direction (M, B, L, H), tokens in its own order."""
+    num_tokens, num_both, num_rows, hidden = states_LXBH.shape
+    apart = states_LXBH.view(num_tokens, 2, num_both // 2, num_rows, hidden)
+    ahead, back = apart.permute(1, 2, 3, 0, 4)
+    return ahead, back
 
 
 def _mirrored(length_MB: Tensor, num_tokens: int) -> Tensor:

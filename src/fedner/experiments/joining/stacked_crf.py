@@ -40,11 +40,22 @@ def losses(potentials: Potentials, tags_NL: Tensor) -> Tensor:
     return value_N
 
 
+def _single(potentials: Potentials) -> Potentials:
+    """Return the scores in single precision, as the kernel reads them."""
+    emissions, start, end, transitions, lengths = potentials
+    return Potentials(
+        emissions.float().contiguous(),
+        start.float().contiguous(),
+        end.float().contiguous(),
+        transitions.float().contiguous(),
+        lengths,
+    )
+
+
 @torch.no_grad()
 def row_gradients(potentials: Potentials, tags_NL: Tensor) -> tuple[Tensor, Tensor]:
-    """Return each row's gradients of its loss: at the emissions (N, L, K), of its steps (N, K, K)."""
-    scores = [each.float().contiguous() for each in potentials[:4]]
-    single = Potentials(*scores, potentials.lengths_N)
+    """Return the gradients of each row's loss: at emissions (N, L, K), of steps (N, K, K)."""
+    single = _single(potentials)
     _, marginals_NLK, steps_NKK = _posterior(single)
     _, counts_NLK, gold_steps_NKK = _gold(single, tags_NL)
     return marginals_NLK - counts_NLK, steps_NKK - gold_steps_NKK
@@ -64,12 +75,8 @@ class _Loss(torch.autograd.Function):
         tags_NL: Tensor,
     ) -> Tensor:
         """Return the losses; keep their gradients."""
-        potentials = Potentials(
-            emissions_NLK.float().contiguous(),
-            start_MK.float().contiguous(),
-            end_MK.float().contiguous(),
-            transitions_MKK.float().contiguous(),
-            lengths_N,
+        potentials = _single(
+            Potentials(emissions_NLK, start_MK, end_MK, transitions_MKK, lengths_N)
         )
         log_sum_N, marginals_NLK, steps_NKK = _posterior(potentials)
         gold_N, counts_NLK, gold_steps_NKK = _gold(potentials, tags_NL)

@@ -1,10 +1,10 @@
 """DP-SGD of stacked taggers: exact clipping of every sentence, simulated noise on the sum.
 
 One forward and one backward pass give the gradients at the LSTM's gates and at the emissions. From
-them and the layers' inputs follow the norm of each sentence's whole gradient, by products of tokens,
-and then the sum of all of them, each times its factor: as in `privacy.dpsgd`, in single precision
-and for honest weights. A test compares the sums. Noise comes from a seed: for experiments, it
-protects nobody.
+them and the layers' inputs follow the norm of each sentence's whole gradient, by products of
+tokens, and then the sum of all of them, each times its factor: as in `privacy.dpsgd`, in single
+precision and for honest weights. A test compares the sums. Noise comes from a seed: for
+experiments, it protects nobody.
 
 Shapes: M models, B sentences of each, N = M B rows, L tokens, D features, H hidden units, G = 4H
 gates, K tags, R rank, E numbers of a description.
@@ -16,6 +16,7 @@ from dataclasses import dataclass
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from fedner.experiments.joining import stack, stacked_crf
@@ -65,31 +66,49 @@ def train_private(
 ) -> Weights:
     """Return the weights after DP-SGD; only described heads have the gradients for it."""
     current = {name: weight.clone() for name, weight in weights.items()}
-    first = {name: torch.zeros_like(weight) for name, weight in current.items()}
-    second = {name: torch.zeros_like(weight) for name, weight in current.items()}
     device = tokens.features_ND.device
+    adam = _Adam(current, plan, device)
     noise = [torch.Generator(device).manual_seed(seed) for seed in plan.noise_seeds]
     expected = plan.probability * np.asarray(
         [sum(len(each.sentences[m]) for each in platforms) for m in range(len(noise))]
     )
     scale_M = torch.tensor(1.0 / expected, dtype=torch.float32, device=device)
-    rates_M = torch.tensor(plan.learning_rates, device=device)
     for step in range(plan.steps):
         totals = {name: torch.zeros_like(weight) for name, weight in current.items()}
         for number, platform in enumerate(platforms):
             _add_platform(totals, current, tokens, sentences, platform, plan, (step, number))
-        rate_M = rates_M * (1 - step / plan.steps)
-        for name, total in totals.items():
+        for total in totals.values():
             _add_noise(total, noise, plan)
-            shape = (-1, *[1] * (total.dim() - 1))
-            total.mul_(scale_M.view(shape))
-            first[name].lerp_(total, 1 - _BETAS[0])
-            second[name].mul_(_BETAS[1]).addcmul_(total, total, value=1 - _BETAS[1])
-            corrected = [1 - beta ** (step + 1) for beta in _BETAS]
-            divisor = (second[name] / corrected[1]).sqrt_().add_(_EPSILON)
-            change = (first[name] / corrected[0]).div_(divisor)
-            current[name].sub_(change.mul_(rate_M.view(shape)))
+            total.mul_(_along(scale_M, total))
+        adam.step(current, totals, step)
     return current
+
+
+def _along(values_M: Tensor, like: Tensor) -> Tensor:
+    """Return one value a model in a shape that multiplies its weights."""
+    return values_M.view(-1, *[1] * (like.dim() - 1))
+
+
+class _Adam:
+    """Adam over the weights of all models by name, each model at its own learning rate."""
+
+    def __init__(self, weights: Weights, plan: PrivatePlan, device: torch.device) -> None:
+        self.first = {name: torch.zeros_like(weight) for name, weight in weights.items()}
+        self.second = {name: torch.zeros_like(weight) for name, weight in weights.items()}
+        self.rate_M = torch.tensor(plan.learning_rates, device=device)
+        self.steps = plan.steps
+
+    def step(self, weights: Weights, gradients: Weights, step: int) -> None:
+        """Step all weights in place."""
+        rate_M = self.rate_M * (1 - step / self.steps)
+        corrected = [1 - beta ** (step + 1) for beta in _BETAS]
+        for name, gradient in gradients.items():
+            first, second = self.first[name], self.second[name]
+            first.lerp_(gradient, 1 - _BETAS[0])
+            second.mul_(_BETAS[1]).addcmul_(gradient, gradient, value=1 - _BETAS[1])
+            divisor = (second / corrected[1]).sqrt_().add_(_EPSILON)
+            change = (first / corrected[0]).div_(divisor)
+            weights[name].sub_(change.mul_(_along(rate_M, gradient)))
 
 
 def _add_noise(total: Tensor, noise: Sequence[torch.Generator], plan: PrivatePlan) -> None:
@@ -115,24 +134,27 @@ def _add_platform(
         generator = seeded(plan.noise_seeds[model], "joining", "sample", *place)
         chosen = own[generator.random(len(own)) < plan.probability]
         drawn.append(chosen[np.argsort(sentences.known_lengths[chosen], kind="stable")])
-    most = max(map(len, drawn))
     rows_at_once = max(1, ROWS_AT_ONCE // len(drawn))
-    for begin in range(0, most, rows_at_once):
-        parts = [each[begin : begin + rows_at_once] for each in drawn]
-        width = max(map(len, parts))
-        chosen_MB = np.zeros((len(parts), width), dtype=np.int64)
-        is_real = np.zeros((len(parts), width), dtype=np.float32)
-        filler = next(part[0] for part in parts if len(part))
-        for model, part in enumerate(parts):
-            chosen_MB[model] = filler
-            chosen_MB[model, : len(part)] = part
-            is_real[model, : len(part)] = 1.0
+    for begin in range(0, max(map(len, drawn)), rows_at_once):
+        chosen_MB, is_real = _filled([each[begin : begin + rows_at_once] for each in drawn])
         rows = sentences.rows(chosen_MB)
-        gold_MBL = sentences.gold_VN[0][rows.token_MBL] * rows.mask_MBL
+        gold_MBL = sentences.gold_VN[0][rows.token_MBL] * rows.mask
         real_MB = torch.from_numpy(is_real).to(rows.length_MB.device)
         add_clipped(
             totals, weights, tokens, rows, gold_MBL, platform.tags, plan.max_grad_norm, real_MB
         )
+
+
+def _filled(parts: Sequence[Indices]) -> tuple[Indices, NDArray[np.float32]]:
+    """Return the sentences of all models as one table (M, B), and where they are no filling."""
+    width = max(map(len, parts))
+    filler = next(part[0] for part in parts if len(part))
+    chosen_MB = np.full((len(parts), width), filler, dtype=np.int64)
+    is_real = np.zeros((len(parts), width), dtype=np.float32)
+    for model, part in enumerate(parts):
+        chosen_MB[model, : len(part)] = part
+        is_real[model, : len(part)] = 1.0
+    return chosen_MB, is_real
 
 
 @torch.no_grad()
@@ -150,7 +172,7 @@ def add_clipped(
     encoder = _encode(weights, tokens, rows)
     head = _head(weights, encoder.states_MBLD, rows, gold_MBL, tags)
     into_gates_LXBG = encoder.backward(head.into_states_MBLD)
-    squares_N = _lstm_squares(encoder, into_gates_LXBG, rows) + head.squares_N
+    squares_N = _lstm_squares(encoder, into_gates_LXBG) + head.squares_N
     norms_N = squares_N.clamp_min(0).sqrt()
     factor_MB = (max_grad_norm / norms_N.clamp_min(1e-12)).clamp_max(1.0).view_as(real_MB) * real_MB
     _add_lstm(totals, encoder, into_gates_LXBG, factor_MB)
@@ -164,8 +186,7 @@ class _Encoder:
     def __init__(self, x_MBLD: Tensor, gates_LXBG: Tensor, states_LXBH: Tensor, mirror: Tensor):
         self.x_MBLD, self.gates_LXBG, self.states_LXBH = x_MBLD, gates_LXBG, states_LXBH
         self.mirrored_MBL = mirror
-        num_models = len(x_MBLD)
-        ahead, back = states_LXBH.unflatten(1, (2, num_models)).permute(1, 2, 3, 0, 4).unbind(0)
+        ahead, back = stack.directions(states_LXBH)
         self.states_MBLD = torch.cat((ahead, stack._reordered(back, mirror)), -1).detach()
 
     def backward(self, into_MBLD: Tensor) -> Tensor:
@@ -178,20 +199,9 @@ class _Encoder:
 
 
 def _encode(weights: Weights, tokens: Tokens, rows: Rows) -> _Encoder:
-    x_MBLD = tokens.features_ND[rows.token_MBL].float() * rows.mask_MBL[..., None]
-    num_models, num_rows, num_tokens, size = x_MBLD.shape
-    mirrored_MBL = stack._mirrored(rows.length_MB, num_tokens)
-    gates = []
-    for direction in range(2):
-        bias_MG = sum(weights[name] for name in stack._BIASES[direction])
-        gates_MNG = torch.baddbmm(
-            bias_MG[:, None],  # type: ignore[index]
-            x_MBLD.reshape(num_models, -1, size),
-            weights[stack._INPUT[direction]].transpose(1, 2),
-        )
-        gates_MBLG = gates_MNG.view(num_models, num_rows, num_tokens, -1)
-        gates.append(stack._reordered(gates_MBLG, mirrored_MBL) if direction else gates_MBLG)
-    gates_LXBG = torch.stack(gates).permute(3, 0, 1, 2, 4).flatten(1, 2).contiguous()
+    x_MBLD = tokens.features_ND[rows.token_MBL].float() * rows.mask[..., None]
+    mirrored_MBL = stack._mirrored(rows.length_MB, x_MBLD.shape[2])
+    gates_LXBG = stack.gates(weights, x_MBLD, mirrored_MBL)
     with torch.enable_grad():
         leaf = gates_LXBG.requires_grad_()
         recurrent_XGH = torch.cat([weights[name] for name in stack._HIDDEN])
@@ -199,7 +209,9 @@ def _encode(weights: Weights, tokens: Tokens, rows: Rows) -> _Encoder:
     return _Encoder(x_MBLD, leaf, states, mirrored_MBL)
 
 
-def _by_direction(encoder: _Encoder, into_gates_LXBG: Tensor, direction: int):  # type: ignore[no-untyped-def]
+def _by_direction(
+    encoder: _Encoder, into_gates_LXBG: Tensor, direction: int
+) -> tuple[Tensor, Tensor, Tensor]:
     """Return gates' gradients, inputs and earlier states of one direction, tokens in its order."""
     num_models = len(encoder.x_MBLD)
     chosen = slice(direction * num_models, (direction + 1) * num_models)
@@ -219,9 +231,8 @@ def _gram(values_MBLD: Tensor) -> Tensor:
     return torch.bmm(flat, flat.transpose(1, 2))
 
 
-def _lstm_squares(encoder: _Encoder, into_gates_LXBG: Tensor, rows: Rows) -> Tensor:
+def _lstm_squares(encoder: _Encoder, into_gates_LXBG: Tensor) -> Tensor:
     """Return the squared norm of each row's gradient of the BiLSTM (N,)."""
-    del rows
     total = torch.zeros((), device=into_gates_LXBG.device)
     for direction in range(2):
         into, x, before = _by_direction(encoder, into_gates_LXBG, direction)
@@ -266,9 +277,7 @@ class _Head:
             type_MRE = self.weights[f"emissions.type.{kind}.weight"]
             root = math.sqrt(token_MRD.shape[1])
             query_MKR = torch.bmm(own_MKE, type_MRE.transpose(1, 2)) / root
-            totals[f"emissions.token.{kind}.weight"].baddbmm_(
-                query_MKR.transpose(1, 2), folded_MKD
-            )
+            totals[f"emissions.token.{kind}.weight"].baddbmm_(query_MKR.transpose(1, 2), folded_MKD)
             answer_MKR = torch.bmm(folded_MKD, token_MRD.transpose(1, 2)) / root
             totals[f"emissions.type.{kind}.weight"].baddbmm_(answer_MKR.transpose(1, 2), own_MKE)
         weighted_M8 = (self.steps_N8 * factor_MB.view(-1, 1)).view(len(factor_MB), -1, 8).sum(1)
@@ -283,32 +292,35 @@ def _of_kind(tags: Tags) -> list[tuple[str, Tensor]]:
     return [("B", tags.vectors_MKE * is_begin_K1), ("I", tags.vectors_MKE * is_inside_K1)]
 
 
-def _head(
-    weights: Weights, states_MBLD: Tensor, rows: Rows, gold_MBL: Tensor, tags: Tags
-) -> _Head:
+def _head(weights: Weights, states_MBLD: Tensor, rows: Rows, gold_MBL: Tensor, tags: Tags) -> _Head:
     found = stack.potentials(weights, states_MBLD, rows, tags)
     into_NLK, steps_NKK = stacked_crf.row_gradients(found, gold_MBL.flatten(0, 1))
     into_MBLK = into_NLK.view(*states_MBLD.shape[:3], -1) * tags.is_own_MK[:, None, None]
     steps_N8 = _by_step(steps_NKK, tags)
     folded_MKD = stack._described(weights, tags)
     into_states = torch.matmul(into_MBLK, folded_MKD[:, None])
-    squares_N = steps_N8.square().sum(1)
     outside_NLD = into_MBLK[..., :1] * states_MBLD
+    squares_N = steps_N8.square().sum(1)
     squares_N = squares_N + outside_NLD.sum(2).square().sum(-1).flatten()
     states_gram = _gram(states_MBLD)
     for kind, own_MKE in _of_kind(tags):
         token_MRD = weights[f"emissions.token.{kind}.weight"]
-        type_MRE = weights[f"emissions.type.{kind}.weight"]
         root = math.sqrt(token_MRD.shape[1])
+        type_MRE = weights[f"emissions.type.{kind}.weight"]
         query_MKR = torch.bmm(own_MKE, type_MRE.transpose(1, 2)) / root
         arrived_MBLR = torch.matmul(into_MBLK, query_MKR[:, None])
         squares_N = squares_N + (_gram(arrived_MBLR) * states_gram).sum((1, 2))
         mapped_MBLR = torch.matmul(states_MBLD, token_MRD.transpose(1, 2)[:, None]) / root
-        answers_MBKR = torch.matmul(into_MBLK.transpose(2, 3), mapped_MBLR)
-        types_MKK = torch.bmm(own_MKE, own_MKE.transpose(1, 2))
-        products = torch.matmul(answers_MBKR, answers_MBKR.transpose(2, 3)) * types_MKK[:, None]
-        squares_N = squares_N + products.sum((2, 3)).flatten()
+        squares_N = squares_N + _type_squares(into_MBLK, mapped_MBLR, own_MKE)
     return _Head(weights, tags, states_MBLD, into_MBLK, steps_N8, into_states, squares_N)
+
+
+def _type_squares(into_MBLK: Tensor, mapped_MBLR: Tensor, own_MKE: Tensor) -> Tensor:
+    """Return the squared norm of each row's gradient of one kind's map of types (N,)."""
+    answers_MBKR = torch.matmul(into_MBLK.transpose(2, 3), mapped_MBLR)
+    types_MKK = torch.bmm(own_MKE, own_MKE.transpose(1, 2))
+    products = torch.matmul(answers_MBKR, answers_MBKR.transpose(2, 3)) * types_MKK[:, None]
+    return products.sum((2, 3)).flatten()
 
 
 def _by_step(steps_NKK: Tensor, tags: Tags) -> Tensor:

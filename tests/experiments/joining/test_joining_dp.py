@@ -1,0 +1,137 @@
+"""DP-SGD of stacks: every sentence clipped as the product's tagger would have it, noise once."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+from product import encoded
+from test_joining_stack import CHOSEN, NAMES, numbers, stack_of
+
+from fedner.experiments.joining import private, stacked_private
+from fedner.experiments.joining.kinds import DESCRIBED
+from fedner.experiments.joining.stack import Weights
+from fedner.experiments.joining.stacked_private import (
+    Platform,
+    PrivatePlan,
+    add_clipped,
+    train_private,
+)
+from fedner.experiments.joining.world import World
+from fedner.models.features import collate
+from fedner.optimizers import Optimizer, OptimizerSettings
+from fedner.training import clip_by_norm, gradients, trainable
+
+
+def norm_of(gradient: dict[str, torch.Tensor]) -> float:
+    return float(torch.stack([each.norm() for each in gradient.values()]).norm())
+
+
+@pytest.mark.parametrize("bound", [0.7, 1e6])
+def test_each_sentence_is_clipped_by_itself(small: World, bound: float) -> None:
+    weights, tags, taggers = stack_of(small, DESCRIBED)
+    rows = small.sentences.rows(numbers(small))
+    gold = small.sentences.gold_VN[0][rows.token_MBL] * rows.mask
+    real = torch.ones(3, 4)
+    real[1, 2] = 0.0  # a row that only fills
+    totals: Weights = {name: torch.zeros_like(each) for name, each in weights.items()}
+    norms = add_clipped(totals, weights, small.described, rows, gold, tags, bound, real)
+    for model, (name, tagger) in enumerate(zip(NAMES, taggers, strict=True)):
+        corpus = encoded(small, name)
+        expected = {key: torch.zeros_like(each) for key, each in trainable(tagger).items()}
+        for place, sentence in enumerate(CHOSEN[model]):
+            _, gradient = gradients(tagger, collate(corpus, [sentence]))
+            assert norms[model, place].item() == pytest.approx(norm_of(gradient), rel=1e-4)
+            if real[model, place]:
+                for key, each in clip_by_norm(gradient, bound).items():
+                    expected[key] += each
+        for key, each in expected.items():
+            torch.testing.assert_close(totals[key][model], each, atol=2e-5, rtol=1e-4, msg=key)
+
+
+def plan_of(steps: int, noise: list[float], probability: float = 1.0) -> PrivatePlan:
+    return PrivatePlan(steps, probability, noise, [0.01, 0.02], 0.5, [1, 2])
+
+
+def two(world: World) -> tuple[Weights, list[Platform]]:
+    """Return two models of two platforms each."""
+    weights, _, _ = stack_of(world, DESCRIBED)
+    tags = [stacked_private.Tags.bio([world.vectors[name]] * 2, world.device) for name in NAMES[:2]]
+    platforms = [
+        Platform([world.numbers(name, np.arange(6 + slot))] * 2, tags[slot])
+        for slot, name in enumerate(NAMES[:2])
+    ]
+    return {
+        name: each[:1].repeat(2, *[1] * (each.dim() - 1)) for name, each in weights.items()
+    }, platforms
+
+
+def test_steps_without_noise_are_the_products_adam_over_clipped_sums(small: World) -> None:
+    weights, platforms = two(small)
+    found = train_private(
+        weights, small.described, small.sentences, platforms, plan_of(3, [0.0, 0.0])
+    )
+    taggers = stack_of(small, DESCRIBED)[2]
+    own = trainable(taggers[0])
+    settings = OptimizerSettings(learning_rate=0.02, schedule="linear", decay_steps=3)
+    optimizer = Optimizer(settings)
+    for _ in range(3):
+        total = {key: torch.zeros_like(each) for key, each in own.items()}
+        for slot, name in enumerate(NAMES[:2]):
+            for key, weight in trainable(taggers[slot]).items():
+                weight.data.copy_(own[key].data)
+            for sentence in range(6 + slot):
+                _, gradient = gradients(taggers[slot], collate(encoded(small, name), [sentence]))
+                for key, each in clip_by_norm(gradient, 0.5).items():
+                    total[key] += each / 13
+        optimizer.step(own, total)
+    for key, expected in own.items():
+        torch.testing.assert_close(found[key][1], expected.detach(), atol=1e-4, rtol=1e-3, msg=key)
+    assert not torch.equal(found["decoder.steps"][0], found["decoder.steps"][1]), "own rates"
+
+
+def test_noise_has_the_deviation_that_was_asked_for() -> None:
+    """Accepts sigma; 2/3 and 3/2 of it would be refused."""
+    plan = plan_of(1, [2.0, 0.0])
+    total = torch.zeros(2, 100, 200)
+    stacked_private._add_noise(total, [torch.Generator().manual_seed(3) for _ in range(2)], plan)
+    assert float(total[0].std()) == pytest.approx(1.0, rel=0.02), "noise_multiplier x bound"
+    assert abs(float(total[0].mean())) < 0.03
+    assert not total[1].any()
+
+
+def test_samples_are_poisson_and_named_by_the_seed(
+    small: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    weights, platforms = two(small)
+    seen = []
+
+    def remember(*given: object) -> torch.Tensor:
+        seen.append(given[-1].sum(1).tolist())
+        return given[-1]
+
+    monkeypatch.setattr(stacked_private, "add_clipped", remember)
+    platform = replace(platforms[0], sentences=[small.numbers("ade", np.arange(24))] * 2)
+    plan = replace(plan_of(40, [0.0, 0.0], 0.25), steps=40)
+    train_private(weights, small.described, small.sentences, [platform], plan)
+    sizes = np.asarray(seen)
+    assert len(set(sizes[:, 0].tolist())) > 3, "a sample is not of one size"
+    assert sizes.mean() == pytest.approx(6.0, abs=1.0)
+    assert not np.array_equal(sizes[:, 0], sizes[:, 1])
+
+
+def test_federations_are_trained_and_scored_side_by_side(small: World) -> None:
+    splits = [private.split_of(small, NAMES, seed) for seed in (1, 2)]
+    for split in splits:
+        for own, test in zip(split.own, split.test, strict=True):
+            assert not set(own.tolist()) & set(test.tolist())
+    how = private.Strength(3.0, 2, 0.5, 1.0)
+    jobs = [private.PrivateJob(split, 1.0, seed, 0.01) for seed, split in enumerate(splits)]
+    noised = private.train_privately(small, jobs, how, rank=4)
+    again = private.train_privately(small, jobs, how, rank=4)
+    assert all(torch.equal(noised[1][name], again[1][name]) for name in noised[1])
+    plain = private.train_plainly(small, splits, [1, 2], steps=2, batch_size=3)
+    for members in (noised, plain):
+        found = private.scores(small, members, splits)
+        assert [set(each) for each in found] == [{*NAMES, "all"}] * 2
+        assert all(0 <= value <= 100 for each in found for value in each.values())
