@@ -11,6 +11,7 @@ from fedner.experiments.joining.arms import Alone, score_averaged
 from fedner.experiments.joining.kinds import DESCRIBED, FREE, PUBLISHED, Kind
 from fedner.experiments.joining.training import counts
 from fedner.experiments.joining.world import World
+from fedner.models.averaged import AveragedTagger
 from fedner.models.features import select
 from fedner.training import Evaluation
 
@@ -53,6 +54,26 @@ def test_a_tagger_averaged_with_itself_is_itself(small: World, kind: Kind) -> No
     jobs = [Alone("bc5cdr", own, own, 0.0, 1)]
     found = score_averaged(small, [(kind, [member]), (kind, [member])], jobs)
     assert list(found[0]) == expected.tolist()
+
+
+def test_averaged_taggers_are_the_products_average(small: World) -> None:
+    """The strong recipe and the described head, as `fedner join` averages them."""
+    place = NAMES.index("psytar")
+    stacks = [stack_of(small, kind) for kind in (FREE, DESCRIBED)]
+    members = [
+        (kind, [{key: each[place] for key, each in weights.items()}])
+        for kind, (weights, _, _) in zip((FREE, DESCRIBED), stacks, strict=True)
+    ]
+    own = small.numbers("psytar", np.arange(24))
+    found = score_averaged(small, members, [Alone("psytar", own, own, 0.0, 1)])
+    recipes = [kind.recipe(small) for kind in (FREE, DESCRIBED)]
+    taggers = [each[2][place] for each in stacks]
+    space = space_of(small, "psytar")
+    averaged = AveragedTagger(taggers, recipes, space)
+    sentences = small.corpora["psytar"].sentences
+    scores = Evaluation(encoded(small, "psytar"), sentences, space).scores(averaged)
+    expected = scores.strict_micro
+    assert found[0] == (expected.tp, expected.tp + expected.fp, expected.tp + expected.fn)
 
 
 def test_the_average_lies_between_its_members(small: World) -> None:
