@@ -17,7 +17,14 @@ from fedner.experiments.joining.kinds import (
     PUBLISHED,
     Kind,
 )
-from fedner.experiments.joining.stack import Tags, Weights, hidden_states, potentials
+from fedner.experiments.joining.stack import (
+    Rows,
+    Tags,
+    Tokens,
+    Weights,
+    hidden_states,
+    potentials,
+)
 from fedner.experiments.joining.training import Indices, Labelled, Plan, Source, joint_loss, train
 from fedner.experiments.joining.world import World
 from fedner.models.features import Batch, collate
@@ -258,3 +265,26 @@ def test_dropout_is_drawn_while_training_alone(small: World) -> None:
     dropped = hidden_states(weights, small.published, rows, 0.5)
     share = float((dropped == 0).float().mean())
     assert 0.4 < share < 0.6
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
+@pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.name)
+def test_states_and_gradients_on_a_gpu_are_those_of_the_cpu(small: World, kind: Kind) -> None:
+    found = []
+    for device in ("cpu", "cuda"):
+        weights, _, _ = stack_of(small, kind)
+        weights = {
+            name: each.to(device).requires_grad_()
+            for name, each in weights.items()
+            if not name.startswith(("emissions.", "decoder."))
+        }
+        rows = small.sentences.rows(numbers(small))
+        rows = Rows(rows.token_MBL.to(device), rows.length_MB.to(device))
+        held = kind.tokens(small)
+        codes = None if held.codes_NC is None else held.codes_NC.to(device)
+        tokens = Tokens(held.features_ND.to(device), codes, held.num_words)
+        states = hidden_states(weights, tokens, rows) * rows.mask[..., None]
+        into = torch.autograd.grad(states.square().sum(), list(weights.values()))
+        found.append([states.detach().cpu(), *(each.cpu() for each in into)])
+    for own, expected in zip(*found, strict=True):
+        torch.testing.assert_close(own, expected, atol=1e-4, rtol=1e-3)

@@ -199,6 +199,14 @@ def lines_of(path: Path) -> list[dict[str, object]]:
     return [json.loads(line) for line in path.read_text().splitlines()]
 
 
+def test_a_point_is_stored_once(tmp_path: Path) -> None:
+    path = tmp_path / "points.jsonl"
+    one, other = Point("ade", 25, 1, "joined", 50.0), Point("btc-e", 25, 1, "joined", 60.0)
+    running._add_points(path, [one])
+    running._add_points(path, [replace(one, f1=51.0), other])
+    assert running.stored(path, Point) == [one, other]
+
+
 def test_the_command_runs_all_and_goes_on_where_it_was_stopped(
     small_command: None, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -80,8 +80,9 @@ def train_together(
 ) -> list[Member]:
     """Train every job's partners together; all jobs have the same number of platforms.
 
-    A step is a round of FedSGD in which every platform draws `batch_size` sentences: the sum of
-    their weighted gradients is the gradient of the weighted sum of their losses.
+    A step is a round of FedNER that shares everything, in which every platform draws `batch_size`
+    sentences: the sum of their weighted gradients is the gradient of the weighted sum of their
+    losses. The server bounds the norm of that sum, as a platform by itself does.
     """
     sources = _sources(world, jobs, batch_size)
     seeds = [derive(job.seed, "joining", "first weights") % 2**31 for job in jobs]
