@@ -199,6 +199,15 @@ def lines_of(path: Path) -> list[dict[str, object]]:
     return [json.loads(line) for line in path.read_text().splitlines()]
 
 
+def test_inputs_that_are_not_there_are_reported_together(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert running.main(command(tmp_path / "out")) == 2
+    said = capsys.readouterr().err
+    assert "--data none, --words none, --context none" in said
+    assert not (tmp_path / "out").exists()
+
+
 def test_a_point_is_stored_once(tmp_path: Path) -> None:
     path = tmp_path / "points.jsonl"
     one, other = Point("ade", 25, 1, "joined", 50.0), Point("btc-e", 25, 1, "joined", 60.0)

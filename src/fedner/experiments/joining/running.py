@@ -56,6 +56,10 @@ def main(
         opened: Opens the world in each process.
     """
     options = _options(arguments)
+    missing = _missing_inputs(options) if opened is open_world else []
+    if missing:
+        print(f"not there: {', '.join(missing)}; see docs/results.md", file=sys.stderr)
+        return 2
     options.out.mkdir(parents=True, exist_ok=True)
     status = 0
     try:
@@ -81,6 +85,12 @@ def _options(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--seconds", type=float, default=1e9, help="begin nothing after so long")
     parser.add_argument("--no-picture", action="store_true")
     return parser.parse_args(arguments)
+
+
+def _missing_inputs(options: argparse.Namespace) -> list[str]:
+    """Return all inputs that are not there, before any process starts."""
+    named = {"--data": options.data, "--words": options.words, "--context": options.context}
+    return [f"{option} {path}" for option, path in named.items() if not path.exists()]
 
 
 @dataclass(frozen=True, slots=True)
