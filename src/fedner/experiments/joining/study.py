@@ -51,8 +51,8 @@ FRESH_GRID = tuple(
     Setting(rate, pull)
     for rate, pull in ((1e-3, 0), (2e-3, 0), (4e-3, 0), (8e-3, 0), (4e-3, 1), (4e-3, 3))
 )
-DESCRIBED_GRID = tuple(Setting(rate) for rate in (1e-3, 2e-3, 4e-3, 6e-3, 1e-2, 2e-2))
-PUBLISHED_GRID = tuple(Setting(rate) for rate in (2.5e-4, 5e-4, 1e-3, 2e-3, 4e-3, 8e-3))
+DESCRIBED_GRID = tuple(Setting(rate) for rate in (1e-3, 2e-3, 4e-3, 8e-3, 1.6e-2, 3.2e-2))
+PUBLISHED_GRID = tuple(Setting(rate) for rate in (5e-4, 1e-3, 2e-3, 4e-3, 8e-3, 1.6e-2))
 
 
 def schedule(size: int) -> tuple[int, int]:
