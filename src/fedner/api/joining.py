@@ -66,7 +66,7 @@ def join(
         test: The share of its sentences that is tested on; 0 trains on everything and claims no
             result.
         by: What stays together: "sentence", "document" or "patient".
-        epochs: The usual number of epochs; by default by the number of sentences.
+        epochs: The number of epochs; by default by the number of sentences.
         workers: How many trainings run side by side, each in a process of its own.
         words: The model's word vectors, where they are not found by themselves.
         context: The model's context encoder, likewise.

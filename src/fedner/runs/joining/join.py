@@ -50,7 +50,7 @@ class JoinOptions:
         has_test: Whether a part of its sentences is kept for the test; without one everything
             trains and no result is claimed.
         seed: Names every random choice.
-        epochs: The usual number of epochs; None goes by the number of sentences.
+        epochs: The number of epochs; None goes by the number of sentences.
         workers: How many trainings run side by side, each in a process of its own.
         device: "cpu", "cuda" or "auto".
         vectors: The model's word vectors, where they moved.
@@ -144,7 +144,10 @@ def _joined(
     own: Newcomer, types: Mapping[str, str], asked: JoinOptions, store: Store, tell: JoinProgress
 ) -> tuple[Joined, LoadedTagger]:
     """Choose by cross-validation, train what was chosen on everything, and test it."""
-    tried = asked.grid or grid(len(own.data.train), asked.epochs)
+    received = own.received
+    tried = asked.grid or grid(
+        len(own.data.train), has_head=received.has_described_head, epochs=asked.epochs
+    )
     choice = _chosen(own, tried, asked.workers, store, tell)
     final = _final_jobs(own, choice)
     tell.say(f"kept: {choice.kept}; training on all {len(own.data.train):,} training sentences")
@@ -152,7 +155,7 @@ def _joined(
     results = _results(own, final, store) if own.data.test else {}
     joined = Joined(
         name=own.data.name,
-        received=summary(own.received),
+        received=summary(received),
         types=types,
         num_train=len(own.data.train),
         num_test=len(own.data.test),
@@ -206,7 +209,7 @@ def _results(
         "average": [joined, local],
     }
     results: dict[str, MethodResult] = {method: _result(own, found[method]) for method in METHODS}
-    if not own.received.is_described:
+    if not own.received.has_described_head:
         return results
     untrained = own.tagger(JOINED)
     emissions_TK = emissions_of(untrained, select(own.corpus, own.data.test))

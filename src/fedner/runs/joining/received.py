@@ -38,6 +38,7 @@ from fedner.tensor_files import tensors_digest
 from fedner.training import load
 
 SHARED = "shared/"
+HEAD = "emissions"
 # What has a row, or a row and a column, for each tag.
 _BY_TAG = ("emissions.weight", "emissions.bias", "decoder.start", "decoder.end")
 _BY_TAGS = ("decoder.transitions",)
@@ -87,9 +88,10 @@ class Received:
         return f"Received({self.recipe.name!r}, {self.digest[:12]}...)"
 
     @property
-    def is_described(self) -> bool:
-        """Whether it knows types by their descriptions."""
-        return self.recipe.head == "described"
+    def has_described_head(self) -> bool:
+        """Whether a head that knows types by their descriptions is among what was received."""
+        is_described = self.recipe.head == "described"
+        return is_described and any(lies_under(name, HEAD) for name in self.weights)
 
     def word_embedding(self) -> WordEmbedding:
         """Return the word embedding, frozen or trained as it was."""
