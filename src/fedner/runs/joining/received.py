@@ -24,7 +24,7 @@ from fedner.models.embeddings.origin import EmbeddingOrigin
 from fedner.models.embeddings.trained_encoder import PretrainedEncoder
 from fedner.models.embeddings.words import WordEmbedding, WordSource
 from fedner.models.features import TagSpace
-from fedner.models.partition import ALWAYS_PRIVATE, lies_under
+from fedner.models.partition import ALWAYS_PRIVATE, HEAD, lies_under
 from fedner.models.tagger import Tagger
 from fedner.models.types import TypeVectors, type_vectors
 from fedner.models.zoo import Recipe, build_tagger
@@ -38,7 +38,6 @@ from fedner.tensor_files import tensors_digest
 from fedner.training import load
 
 SHARED = "shared/"
-HEAD = "emissions"
 # What has a row, or a row and a column, for each tag.
 _BY_TAG = ("emissions.weight", "emissions.bias", "decoder.start", "decoder.end")
 _BY_TAGS = ("decoder.transitions",)
