@@ -7,7 +7,8 @@ from pathlib import Path
 from fedner.durable import write_text
 from fedner.errors import FednerError
 from fedner.federated.checkpoints import owner_folder
-from fedner.runs.platform_data import load_platforms, true_size
+from fedner.runs.platform_data import load_platforms
+from fedner.runs.protected_units import true_size
 from fedner.runs.study_checks import (
     embedding_origins,
     platform_problems,

@@ -89,6 +89,7 @@ def join(
     options: JoinOptions | None = None,
     *,
     corpus: Corpus | None = None,
+    test_corpus: Corpus | None = None,
     progress: JoinProgress | None = None,
 ) -> tuple[Joined, LoadedTagger]:
     """Let a platform join: it receives a shared model, sends nothing, and keeps what serves it.
@@ -99,6 +100,7 @@ def join(
         out: The folder for its tagger; that of a joining that was stopped goes on.
         options: How it joins.
         corpus: Its texts where they are in memory.
+        test_corpus: A test part of its own where it is in memory.
         progress: Who hears how far it is.
 
     Returns:
@@ -120,7 +122,9 @@ def join(
             "Leave --workers out, or train on the CPU.",
         )
     tell.say("reading the data")
-    data = read_data(platform, asked.seed, has_test=asked.has_test, corpus=corpus)
+    data = read_data(
+        platform, asked.seed, has_test=asked.has_test, corpus=corpus, test_corpus=test_corpus
+    )
     types = described(data.labels, asked.types, received.descriptions)
     state = owner_folder(out / UNFINISHED)
     with held_by_this_process(state):
