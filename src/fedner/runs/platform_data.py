@@ -33,7 +33,6 @@ from fedner.runs.annotated_types import (
 )
 from fedner.runs.file_words import in_file_words
 from fedner.runs.privacy_checks import mechanism_of
-from fedner.runs.protected_units import unit_problem
 from fedner.runs.records.facts import PlatformFacts
 from fedner.runs.site_ledger import ledger_of
 from fedner.settings import (
@@ -46,6 +45,7 @@ from fedner.settings import (
     Study,
     platform_entry,
 )
+from fedner.settings.sections import PrivacySettings
 
 DEFAULT_TEST = 0.2
 _POLICIES: dict[str, SentencePolicy] = {"given": "as given", "line": "line", "rule": "rule"}
@@ -235,6 +235,32 @@ def _load_for(
     protected = mechanism_of(settings.privacy, mechanism).unit(settings.privacy.unit)
     is_torn = platform.split.by == "document" and protected == "sentence"
     return _with_named_documents(data) if is_torn else data
+
+
+def counts_units(privacy: PrivacySettings, mechanism: Mechanism | None) -> bool:
+    """Whether units of documents or patients are protected, and not whole platforms."""
+    return privacy.enabled and mechanism_of(privacy, mechanism).samples_units
+
+
+def unit_problem(
+    data: PlatformData, privacy: PrivacySettings, mechanism: Mechanism | None = None
+) -> SettingProblem | None:
+    """Return how many sentences do not say to which protected unit they belong."""
+    unit = privacy.unit
+    if not counts_units(privacy, mechanism) or unit == "sentence":
+        return None
+    sentences = list(data.train_sentences)
+    if privacy.scores is not None:
+        sentences += data.test_sentences
+    lost = sum(not getattr(each, unit) for each in sentences)
+    if not lost:
+        return None
+    return SettingProblem(
+        "privacy.unit",
+        f"{lost:,} of {len(sentences):,} sentences without a {unit} id",
+        f"the {unit} of every sentence",
+        f"Add them to the data, or protect another unit than the {unit}.",
+    )
 
 
 def load_platform(
