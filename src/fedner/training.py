@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 STATE_KIND, STATE_VERSION = "training state", 1
+_STATE_PARTS = ("weights", "optimizer", "best", "first")
 BATCHES_PER_BUCKET = 20
 EVALUATION_TOKENS = 8_192
 
@@ -54,6 +55,8 @@ class TrainingSettings:
         mixed_precision: bfloat16 products on a GPU; ignored on the CPU.
         graphs: Whether steps on a CUDA device are recorded and replayed (`models/graphed.py`); pays
             in runs of many steps.
+        pull: How strongly weights are held to those that training began with: a decay towards them
+            at the learning rate, beside the optimizer's own step.
     """
 
     epochs: int = 15
@@ -63,6 +66,17 @@ class TrainingSettings:
     patience: int | None = None
     mixed_precision: bool = False
     graphs: bool = False
+    pull: float = 0.0
+
+    def __post_init__(self) -> None:
+        rate = self.optimizer.learning_rate
+        rate *= max([1.0, *(factor for _, factor in self.optimizer.factors)])
+        if not 0 <= self.pull * rate <= 1:
+            raise FednerError(
+                f"pull {self.pull:g} at a learning rate of {rate:g}; expected at least 0, and at "
+                "most 1 for their product",
+                "A stronger pull would throw weights beyond those that training began with.",
+            )
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,12 +103,14 @@ class TrainingState:
         optimizer: The optimizer's named state.
         curve: The learning curve so far.
         best: The weights of the best epoch, where there is a held-out part.
+        first: The weights that training began with, where it is held to them.
     """
 
     weights: Mapping[str, Tensor]
     optimizer: Mapping[str, Tensor]
     curve: tuple[EpochRecord, ...] = ()
     best: Mapping[str, Tensor] = field(default_factory=dict)
+    first: Mapping[str, Tensor] = field(default_factory=dict)
 
     @property
     def best_epoch(self) -> int:
@@ -179,18 +195,25 @@ def _with_values(sparse: Tensor, values: Tensor) -> Tensor:
 
 
 def optimizer_for(
-    tagger: Tagger, settings: OptimizerSettings, state: Mapping[str, Tensor] | None = None
+    tagger: Tagger,
+    settings: OptimizerSettings,
+    state: Mapping[str, Tensor] | None = None,
+    *,
+    is_pulled: bool = False,
 ) -> Optimizer:
     """Return the optimizer of a tagger, fresh or as `Optimizer.state` stored it.
 
     A trained word table with row-sparse gradients follows it, so that rows which Adam steps lazily
-    are up to date whenever they are read.
+    are up to date whenever they are read. A pull moves all rows in every step: then none is lazy.
     """
     optimizer = Optimizer(settings)
     if state is not None:
-        optimizer = Optimizer.restored(settings, state, dict(tagger.named_parameters()))
+        own = dict(tagger.named_parameters())
+        device = next(iter(own.values())).device  # a state from a file is on the CPU
+        placed = {name: each.to(device) for name, each in state.items()}
+        optimizer = Optimizer.restored(settings, placed, own)
     words = tagger.embeddings.words
-    is_lazy = settings.name == "adam" and not settings.weight_decay
+    is_lazy = settings.name == "adam" and not settings.weight_decay and not is_pulled
     if words.trainable and words.row_sparse and is_lazy:
         words.follow(optimizer.rows_of("embeddings.words.weight", words.weight))
     return optimizer
@@ -231,11 +254,18 @@ def train(
             "Hold out a tenth of the training part, or set patience to none.",
         )
     weights = trainable(tagger)
-    state = TrainingState({}, {})
+    state = TrainingState({}, {}, first=snapshot(weights) if settings.pull else {})
     if resume is not None:
+        _require_same_pull(resume, settings)
         load(tagger, resume.weights)
         state = resume
-    optimizer = optimizer_for(tagger, settings.optimizer, resume.optimizer if resume else None)
+    optimizer = optimizer_for(
+        tagger,
+        settings.optimizer,
+        resume.optimizer if resume else None,
+        is_pulled=bool(settings.pull),
+    )
+    first = {name: each.to(weights[name].device) for name, each in state.first.items()}
     recorded = None
     if settings.graphs:
         mixed = settings.mixed_precision
@@ -243,11 +273,16 @@ def train(
     for epoch in range(len(state.curve) + 1, settings.epochs + 1):
         if _has_stopped(state, settings):
             break
-        loss = _train_epoch(tagger, corpus, settings, optimizer, seed, epoch, recorded)
+        loss = _train_epoch(tagger, corpus, settings, optimizer, seed, epoch, recorded, first)
         f1 = None if held_out is None else held_out.scores(tagger).strict_micro.f1
         curve = (*state.curve, EpochRecord(epoch, loss, f1))
         optimizer.flush()
-        state = TrainingState(snapshot(weights), snapshot(optimizer.state()), curve, state.best)
+        state = replace(
+            state,
+            weights=snapshot(weights),
+            optimizer=snapshot(optimizer.state()),
+            curve=curve,
+        )
         if state.best_epoch == epoch:
             state = replace(state, best=state.weights)
         if after_epoch is not None:
@@ -255,6 +290,16 @@ def train(
     if settings.patience is not None and state.best:
         load(tagger, state.best)
     return state
+
+
+def _require_same_pull(resume: TrainingState, settings: TrainingSettings) -> None:
+    """Raise where a training that is held to its first weights no longer knows them, or forgets."""
+    if bool(settings.pull) != bool(resume.first):
+        before = "with" if resume.first else "without"
+        raise FednerError(
+            f"the training began {before} a pull; expected the same, found pull {settings.pull:g}",
+            "Resume it with the settings that it began with.",
+        )
 
 
 def _has_stopped(state: TrainingState, settings: TrainingSettings) -> bool:
@@ -273,6 +318,7 @@ def _train_epoch(
     seed: int,
     epoch: int,
     recorded: RecordedSteps | None,
+    first: Mapping[str, Tensor],
 ) -> float:
     tagger.train()
     weights = trainable(tagger)
@@ -287,7 +333,8 @@ def _train_epoch(
             torch.manual_seed(dropout_seed(seed, epoch, step))
             batch = collate(corpus, chosen)
             loss, gradient = gradients(tagger, batch, mixed_precision=settings.mixed_precision)
-        optimizer.step(weights, clip_by_norm(gradient, settings.max_grad_norm))
+        clipped = clip_by_norm(gradient, settings.max_grad_norm)
+        _step(optimizer, weights, clipped, first, settings.pull)
         total += loss * len(chosen)
         num_sentences += len(chosen)
     mean = float(total) / num_sentences
@@ -297,6 +344,30 @@ def _train_epoch(
             "Lower the learning rate or clip gradients; the last whole epoch can be resumed.",
         )
     return mean
+
+
+@torch.no_grad()
+def _step(
+    optimizer: Optimizer,
+    weights: Mapping[str, Tensor],
+    gradient: Mapping[str, Tensor],
+    first: Mapping[str, Tensor],
+    pull: float,
+) -> None:
+    """Step the weights in place, and draw them towards the first ones.
+
+    Every weight w becomes w - r (d + pull (w - first)): r its own learning rate in this step, d the
+    optimizer's direction, w on the right as it was before the step.
+    """
+    if not pull:
+        optimizer.step(weights, gradient)
+        return
+    rate = optimizer.settings.learning_rate_at(optimizer.steps)
+    moved = {name: weight.detach() - first[name] for name, weight in weights.items()}
+    optimizer.step(weights, gradient)
+    for name, way in moved.items():
+        own = rate * optimizer.settings.factor_of(name)
+        weights[name].sub_(way, alpha=own * pull)
 
 
 @torch.no_grad()
@@ -316,7 +387,7 @@ def load(tagger: Tagger, weights: Mapping[str, Tensor]) -> None:
 
 def save_training(path: Path, state: TrainingState) -> None:
     """Write where a training run stands, for its owner's eyes only, wholly or not at all."""
-    parts = {"weights": state.weights, "optimizer": state.optimizer, "best": state.best}
+    parts = {name: getattr(state, name) for name in _STATE_PARTS}
     tensors = {f"{part}.{name}": t for part, named in parts.items() for name, t in named.items()}
     facts = {"curve": [asdict(record) for record in state.curve]}
     write_tensors(path, tensors, STATE_KIND, STATE_VERSION, facts, owner_only=True)
@@ -329,12 +400,12 @@ def load_training(path: Path) -> TrainingState:
         FednerError: The file is missing, cut short, altered or of another version.
     """
     tensors, facts = read_tensors(path, STATE_KIND, STATE_VERSION)
-    parts: dict[str, dict[str, Tensor]] = {"weights": {}, "optimizer": {}, "best": {}}
+    parts: dict[str, dict[str, Tensor]] = {name: {} for name in _STATE_PARTS}
     for key, tensor in tensors.items():
         part, _, name = key.partition(".")
         parts[part][name] = tensor
     curve = tuple(EpochRecord(**record) for record in facts["curve"])
-    return TrainingState(parts["weights"], parts["optimizer"], curve, parts["best"])
+    return TrainingState(curve=curve, **parts)
 
 
 def snapshot(weights: Mapping[str, Tensor]) -> dict[str, Tensor]:

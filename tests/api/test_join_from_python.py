@@ -44,7 +44,7 @@ def test_the_same_from_python_and_from_the_command_line(run: Path, tmp_path: Pat
         on_training=lambda *how_far: done.append(how_far),
     )
     assert done[-1] == (6, 6), "the learning curves"
-    assert (48, 48) in done, "the folds"
+    assert (54, 54) in done, "the folds"
     write_jsonl(tmp_path / "own.jsonl", OWN)
     result = CliRunner().invoke(
         app,
@@ -59,6 +59,39 @@ def test_the_same_from_python_and_from_the_command_line(run: Path, tmp_path: Pat
     text = "Took aspirin, got a headache."
     assert loaded.predict(text) == tagger.predict(text)
     assert loaded.facts["joining"]["kept"] == found["kept"]
+
+
+def test_a_test_corpus_of_its_own_is_that_of_a_test_file(run: Path, tmp_path: Path) -> None:
+    test = fedner.synthetic_corpus("social-posts", 12, seed=2)
+    tagger = fedner.join(run, OWN, tmp_path / "python", test_corpus=test, epochs=1)
+    found = json.loads(json.dumps(tagger.facts["joining"]))
+    assert (found["train_sentences"], found["test_sentences"]) == (20, 12)
+    for name, corpus in (("own", OWN), ("test", test)):
+        write_jsonl(tmp_path / f"{name}.jsonl", corpus)
+    result = CliRunner().invoke(
+        app,
+        ["join", str(run), "--data", str(tmp_path / "own.jsonl"), "--test-data",
+         str(tmp_path / "test.jsonl"), "--epochs", "1", "--out", str(tmp_path / "line"), "--json"],
+    )  # fmt: skip
+    shown = json.loads(result.stdout)
+    assert {key: shown[key] for key in found} == found
+    card = (tmp_path / "python" / "MODEL_CARD.md").read_text()
+    assert "| test sentences | 12 |" in card
+
+
+@pytest.mark.parametrize("share", [0.2, 0])
+def test_a_share_and_a_corpus_to_test_on_are_one_too_many(
+    run: Path, tmp_path: Path, share: float
+) -> None:
+    with pytest.raises(fedner.FednerError, match="at most one of them"):
+        fedner.join(run, OWN, tmp_path / "out", test=share, test_corpus=OWN)
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_test_corpus_without_a_sentence_is_refused(run: Path, tmp_path: Path) -> None:
+    nothing = fedner.Corpus("empty", OWN.labels, ())
+    with pytest.raises(fedner.FednerError, match="20 sentences to train on and 0 to test on"):
+        fedner.join(run, OWN, tmp_path / "out", test_corpus=nothing)
 
 
 def test_nothing_stays_on_disk_unless_asked_for(

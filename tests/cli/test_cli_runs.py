@@ -179,7 +179,7 @@ def test_a_platform_joins_later(trained: Path, tmp_path: Path) -> None:
     assert found["warnings"] == ['Drug: described by name alone; --types "Drug=..." says more']
     assert found["types"] == {"ADE": "an unwanted effect", "Drug": "Drug"}
     assert set(found["results"][found["kept"]]["scores"]["strict"]["labels"]) == {"ADE", "Drug"}
-    assert len(found["selection"]["candidates"]) == 18 - 2, "half an epoch is one epoch"
+    assert len(found["selection"]["candidates"]) == 18
     text = tmp_path / "note.txt"
     text.write_text("Took aspirin.")
     assert "Took aspirin" in shown("predict", tmp_path / "late", text, "--json")

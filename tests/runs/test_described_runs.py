@@ -18,6 +18,7 @@ from fedner.inference.predict import Predictor
 from fedner.models import types as models_types
 from fedner.models.checkpoint import KIND, VERSION, WEIGHTS, load_tagger
 from fedner.runs import blueprint as blueprints
+from fedner.runs.checks import algorithm_of
 from fedner.runs.coordinator import coordinate
 from fedner.runs.disclosure import DESCRIBED_NOTE
 from fedner.runs.folder import DISCLOSURE, METHODS, RunFolder, tagger_folder
@@ -27,7 +28,7 @@ from fedner.runs.shared_model import NO_PRIVACY
 from fedner.runs.simulation import Progress, open_sites, train_run
 from fedner.runs.site import Site
 from fedner.runs.site_platform import build_platform
-from fedner.settings import Settings, SettingsError
+from fedner.settings import Settings, SettingsError, Study
 from fedner.tensor_files import read_tensors
 
 Make = Callable[..., Settings]
@@ -150,6 +151,66 @@ def test_presets_decoders_and_schemes_run_from_the_file(
             assert {"emissions.residual.weight", "emissions.residual.bias"} <= set(kept)
     if shares_all and settings.model.residual:
         assert load_tagger(tmp_path / "run" / "model").recipe.residual is False
+
+
+@pytest.mark.parametrize(
+    ("assignments", "weighting"),
+    [
+        ([], "sqrt-size"),
+        (["algorithm={name='fedavg', local={steps=2}}"], "sqrt-size"),
+        (['partition.shared=["emissions"]'], "sqrt-size"),
+        (["privacy.mechanism=unit-local", *SIMULATED], "sqrt-size"),
+        (["privacy.mechanism=unit-central", *SIMULATED], "size"),
+        (["privacy.mechanism=platform-central", *SIMULATED], "size"),
+        (["partition.shared=encoder"], "size"),
+        (["algorithm.weighting=size"], "size"),
+        (["algorithm.weighting=equal"], "equal"),
+    ],
+)
+def test_platforms_that_share_a_described_head_count_by_the_root_of_their_size(
+    tiny: Make, assignments: list[str], weighting: str
+) -> None:
+    settings = tiny(*DESCRIBED, *assignments)
+    assert algorithm_of(settings).weighting == weighting
+    is_written = weighting == "sqrt-size" or any("weighting" in each for each in assignments)
+    assert settings.algorithm.parameters.get("weighting") == (weighting if is_written else None)
+
+
+def test_a_free_head_that_is_shared_counts_by_size_as_in_the_paper(tiny: Make) -> None:
+    settings = tiny("partition.shared=everything")
+    assert algorithm_of(settings).weighting == "size"
+    assert "weighting" not in settings.algorithm.parameters
+
+
+def test_the_weighting_in_force_stands_in_the_study_its_digest_and_the_parts(
+    tiny: Make, tmp_path: Path
+) -> None:
+    found = {}
+    for name, given in (("left-out", []), ("root", ["sqrt-size"]), ("size", ["size"])):
+        settings = tiny(
+            *DESCRIBED, "training.rounds=1", *(f"algorithm.weighting={each}" for each in given)
+        )
+        train_run(settings, tmp_path / name)
+        run = RunFolder(tmp_path / name)
+        found[name] = run.study()
+        parts = json.loads((tmp_path / name / "parts.json").read_text())
+        assert f"weighting='{(given or ['sqrt-size'])[0]}'" in parts["algorithm"]
+    assert found["left-out"].algorithm.parameters["weighting"] == "sqrt-size"
+    assert found["left-out"].digest == found["root"].digest != found["size"].digest
+    weights = {name: final_weights(tmp_path / name, 1) for name in found}
+    one, same, other = (weights[name] for name in ("left-out", "root", "size"))
+    assert all(torch.equal(one[name], same[name]) for name in one)
+    assert not all(torch.equal(one[name], other[name]) for name in one)
+
+
+def test_a_study_from_python_that_leaves_it_out_means_the_same() -> None:
+    sections = {"model": {"head": "described"}, "training": {"rounds": 1}}
+    platforms = [{"name": "a", "public_size": 9, "labels": ["Drug"]}]
+    for shared, weighting in (("everything", "sqrt-size"), ("encoder", "size")):
+        study = Study.model_validate(
+            {**sections, "partition": {"shared": shared}, "platforms": platforms}
+        )
+        assert algorithm_for(study).weighting == weighting
 
 
 def test_workers_bytes_and_a_resume_give_the_same_bits(tiny: Make, tmp_path: Path) -> None:

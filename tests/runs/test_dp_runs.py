@@ -19,9 +19,9 @@ from fedner.privacy.ledger import read_spent
 from fedner.privacy.mechanisms import MECHANISMS
 from fedner.runs.checks import algorithm_of
 from fedner.runs.folder import DISCLOSURE, PRIVACY, RunFolder, tagger_folder
-from fedner.runs.platform_data import require_units
 from fedner.runs.privacy import ledger_name, server_noise
 from fedner.runs.privacy_record import run_spent
+from fedner.runs.protected_units import require_units
 from fedner.runs.schedule import algorithm_for, run_settings
 from fedner.runs.simulation import Progress, engine_for, train_run
 from fedner.runs.site_platform import build_platform

@@ -9,7 +9,7 @@ from joining_options import joined
 
 from fedner.federated.record import RoundRecord
 from fedner.inference.predict import Predictor
-from fedner.models.checkpoint import load_tagger
+from fedner.models.checkpoint import load_tagger, retyped
 from fedner.models.layers.scalar_mix import ScalarMix
 from fedner.runs.folder import DISCLOSURE, RunFolder, tagger_folder
 from fedner.runs.joining import choice
@@ -104,8 +104,8 @@ def test_a_platform_joins_with_context_features(
     monkeypatch.setattr(choice, "best_method", lambda _: "average")
     found, kept = joined(tmp_path / "run" / "model", tmp_path / "late")
     assert (found.kept, found.types["ADE"]) == ("average", "an unwanted effect")
-    described = Predictor.load(tmp_path / "run" / "model", types={"Dosage": "amount of a drug"})
-    assert (described.untested, described.reads_descriptions) == (("Dosage",), True)
+    other = retyped(load_tagger(tmp_path / "run" / "model"), {"Dosage": "amount of a drug"})
+    assert other.tagger.emissions.source == "context"
     text = "Took aspirin, got a terrible headache and nausea."
     (tmp_path / "late").rename(tmp_path / "moved")
     loaded = load_tagger(tmp_path / "moved")

@@ -26,13 +26,14 @@ from fedner.runs.folder import RunFolder
 from fedner.runs.joining import choice as choice_module
 from fedner.runs.joining import cross_validation
 from fedner.runs.joining import join as join_module
-from fedner.runs.joining.candidates import ARMS, Setting, batch_size, grid, training_of
+from fedner.runs.joining.candidates import ARMS, Setting, grid, schedule, training_of
 from fedner.runs.joining.choice import METHODS, choose
 from fedner.runs.joining.cross_validation import fold_jobs, jobs_of, run_jobs, sentence_counts
-from fedner.runs.joining.curve import nested_parts
+from fedner.runs.joining.curve import curve_jobs, nested_parts
 from fedner.runs.joining.jobs import Found, Job, run_job, trained
 from fedner.runs.joining.newcomer import Newcomer, described, newcomer, read_data
 from fedner.runs.joining.received import open_received, shared_weights
+from fedner.runs.joining.record import RECEIVED
 from fedner.runs.joining.store import UNFINISHED, Store
 from fedner.runs.outcome import outcome_of
 from fedner.runs.simulation import train_run
@@ -460,13 +461,78 @@ def test_types_that_do_not_fit_are_told_before_anything_is_trained(
     assert not (tmp_path / "late").exists()
 
 
-def test_the_grid_has_six_settings_an_arm_and_shorter_ones_for_more_sentences() -> None:
-    for size, sentences, epochs in ((25, 8, 40), (100, 16, 40), (1_000, 16, 30), (9_999, 32, 15)):
-        tried = grid(size)
-        assert {arm: len(each) for arm, each in tried.items()} == dict.fromkeys(ARMS, 6)
-        assert max(each.epochs for each in tried["joined"]) == epochs
-        assert batch_size(size) == sentences
-    assert all(each.epochs <= 2 for settings in grid(100, 2).values() for each in settings)
+def test_the_schedule_is_shorter_for_more_sentences() -> None:
+    found = {size: tuple(schedule(size)) for size in (25, 50, 51, 399, 400, 1_000, 1_001, 9_999)}
+    assert found == {
+        25: (40, 8), 50: (40, 8), 51: (20, 16), 399: (20, 16), 400: (20, 32), 1_000: (20, 32),
+        1_001: (15, 64), 9_999: (15, 64),
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("has_head", "joined_rows"),
+    [
+        (True, [(2e-3, 100), (2e-3, 30), (2e-3, 10), (4e-3, 3), (4e-3, 1), (2e-3, 0)]),
+        (False, [(1e-3, 0), (2e-3, 0), (4e-3, 0), (8e-3, 0), (4e-3, 1), (4e-3, 3)]),
+    ],
+)
+def test_six_settings_an_arm_and_a_pull_where_weights_were_received(
+    has_head: bool, joined_rows: list[tuple[float, float]]
+) -> None:
+    tried = grid(100, has_head=has_head)
+    rows = {arm: [(each.learning_rate, each.pull) for each in tried[arm]] for arm in ARMS}
+    assert rows["joined"] == joined_rows
+    assert rows["described"] == [(r, 0) for r in (1e-3, 2e-3, 4e-3, 6e-3, 1e-2, 2e-2)]
+    assert rows["free"] == [(r, 0) for r in (2.5e-4, 5e-4, 1e-3, 2e-3, 4e-3, 8e-3)]
+    every = [each for settings in tried.values() for each in settings]
+    assert {(each.epochs, each.batch_size) for each in every} == {(20, 16)}
+    for settings in tried.values():
+        assert len({each.label for each in settings}) == 6, "a file each"
+
+
+def test_a_part_is_trained_as_long_as_is_usual_for_it_unless_epochs_are_given(
+    own: Newcomer,
+) -> None:
+    usual = grid(100, has_head=True)["joined"][1]
+    parts = curve_jobs(own, "joined", usual)
+    assert [(each.setting.epochs, each.setting.batch_size) for each in parts] == [
+        (40, 8), (40, 8), (20, 16)
+    ]  # fmt: skip
+    assert {(each.setting.learning_rate, each.setting.pull) for each in parts} == {(2e-3, 30)}
+    given = grid(100, has_head=True, epochs=2)
+    assert all(each.epochs == 2 for settings in given.values() for each in settings)
+    assert {each.setting for each in curve_jobs(own, "free", given["free"][0])} == {
+        given["free"][0]
+    }
+
+
+def test_a_pull_holds_the_joined_arm_to_what_was_received(own: Newcomer) -> None:
+    first = dict(own.tagger("joined").named_parameters())
+    ways = []
+    for pull in (0.0, 100.0):
+        job = Job("joined", Setting(5e-3, 6, pull), "fold-1", own.data.train, own.data.test)
+        weights = dict(trained(own, job).named_parameters())
+        shared = own.received.weights
+        moved = [(weights[name] - first[name]).detach().square().sum() for name in shared]
+        ways.append(float(torch.stack(moved).sum().sqrt()))
+    assert ways[1] < 0.5 * ways[0]
+
+
+def test_only_a_head_that_was_received_is_held_to_what_it_was(
+    tiny: Callable[..., Settings], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A described head that begins afresh has no score as received, and the grid of fresh heads."""
+    head = ('model.head="described"', "model.rank=4", "training.rounds=1")
+    heads = {}
+    monkeypatch.setattr(
+        join_module, "grid", lambda _, **asked: heads.update(has=asked["has_head"]) or QUICK
+    )
+    for shared, has_head in (("encoder", False), ("everything", True)):
+        run = tmp_path / shared
+        train_run(tiny(*head, f'partition.shared="{shared}"'), run)
+        found, _ = joined(run, tmp_path / f"late-{shared}", grid=None)
+        assert heads == {"has": has_head}
+        assert (RECEIVED in found.results) == has_head
 
 
 def test_learning_rates_decay_to_zero_at_the_last_step(own: Newcomer) -> None:

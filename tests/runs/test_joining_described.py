@@ -14,7 +14,7 @@ from fedner.cli.app import app
 from fedner.errors import FednerError
 from fedner.inference.predict import Predictor
 from fedner.models.averaged import AveragedTagger
-from fedner.models.checkpoint import load_tagger
+from fedner.models.checkpoint import load_tagger, retyped, save_tagger
 from fedner.runs.joining import choice
 from fedner.runs.joining.candidates import ARMS, Setting
 from fedner.runs.joining.newcomer import described, newcomer, read_data
@@ -86,7 +86,7 @@ def test_the_model_as_it_was_received_is_measured_too(run: Path, tmp_path: Path)
     platform = late(label_map={"ADE": "Dosage", "Drug": "Medicine"})
     found, _ = joined(run, tmp_path / "late", platform, grid=wild)
     assert list(found.results) == [RECEIVED, "joined", "local-only", "average"]
-    received = Predictor.load(run / "model", types=found.types)
+    received = Predictor.of(retyped(load_tagger(run / "model"), found.types))
     data = read_data(platform, 1, has_test=True)
     predicted = received.predict_sentences(data.test_sentences)
     again = outcome_of(data, [[entity for entity, _ in each] for each in predicted], "sentence")
@@ -141,37 +141,20 @@ def test_an_average_of_taggers_cannot_be_received(averaged: Path, tmp_path: Path
         joined(averaged, tmp_path / "late")
 
 
-def test_types_by_description_alone_are_marked_untested(run: Path, tmp_path: Path) -> None:
+def test_the_shared_model_finds_its_own_types_and_no_others(run: Path, tmp_path: Path) -> None:
+    """Types by description alone were measured (docs/joining.md), and are not offered."""
     (tmp_path / "note.txt").write_text(NOTE)
-    types = ("--types", "Dosage=amount of a drug", "--types", "Medicine=a medicine")
-    result = CliRunner().invoke(app, ["predict", str(run), str(tmp_path / "note.txt"), *types])
-    assert result.exit_code == 0
-    assert "untested: Dosage, Medicine by description alone" in result.stderr
-    assert "a description says nothing to it" in result.stderr, "its words are hashed"
-    head, document = map(
-        json.loads,
-        CliRunner()
-        .invoke(app, ["predict", str(run), str(tmp_path / "note.txt"), *types, "--json"])
-        .stdout.splitlines(),
-    )
-    assert head["labels"] == head["untested"] == ["Dosage", "Medicine"]
+    # Of its own types so small a model finds nothing here; of these it does.
+    other = retyped(load_tagger(run / "model"), {"Dosage": "amount", "Medicine": "a medicine"})
+    save_tagger(tmp_path / "other", other.tagger, other.recipe, other.space)
+    for model, labels in ((run / "model", ["ADE", "Drug"]), (tmp_path / "other", None)):
+        lines = invoke("predict", model, tmp_path / "note.txt", "--json").splitlines()
+        head, document = map(json.loads, lines)
+        assert head["labels"] == (labels or ["Dosage", "Medicine"])
     assert document["spans"], "nothing found: the test would show nothing"
-    assert all(span["untested"] is True for span in document["spans"])
-    out = tmp_path / "found.jsonl"
-    invoke("predict", run, tmp_path / "note.txt", *types, "--out", out)
-    assert json.loads(out.read_text().splitlines()[0])["untested"] == ["Dosage", "Medicine"]
-    invoke("score", out, out)  # still fedner's own JSONL
-
-
-def test_a_tagger_of_its_own_types_is_not_marked(run: Path, tmp_path: Path) -> None:
-    (tmp_path / "note.txt").write_text(NOTE)
-    assert "untested" not in invoke("predict", run / "model", tmp_path / "note.txt", "--json")
-
-
-def test_a_free_head_knows_no_descriptions(finished: Path, tmp_path: Path) -> None:
-    (tmp_path / "note.txt").write_text(NOTE)
-    with pytest.raises(FednerError, match="described"):
-        invoke(
-            "predict", finished, "--platform", "case-reports", tmp_path / "note.txt",
-            "--types", "Dosage=amount of a drug",
-        )  # fmt: skip
+    assert {*head} == {"fedner", "version", "name", "labels"}
+    assert {*document["spans"][0]} == {"start", "end", "label", "confidence"}
+    given = ["predict", str(run / "model"), str(tmp_path / "note.txt"), "--types", "Dosage=amount"]
+    refused = CliRunner().invoke(app, given)
+    assert refused.exit_code == 2
+    assert "No such option" in refused.output

@@ -9,6 +9,7 @@ from fedner.api.tables import IN_MEMORY
 from fedner.api.tagger import Tagger
 from fedner.corpus.document import Corpus
 from fedner.corpus.groups import Unit
+from fedner.errors import FednerError
 from fedner.inference.predict import Predictor
 from fedner.runs.joining.join import JoinOptions, JoinProgress
 from fedner.runs.joining.join import join as join_platform
@@ -25,7 +26,8 @@ def join(
     types: Mapping[str, str] | None = None,
     labels: Sequence[str] | None = None,
     label_map: Mapping[str, str] | None = None,
-    test: float = 0.2,
+    test: float | None = None,
+    test_corpus: Corpus | None = None,
     by: Unit = "sentence",
     epochs: int | None = None,
     workers: int = 1,
@@ -63,10 +65,11 @@ def join(
         types: Descriptions of its types by name; by default those of the shared model, or the name.
         labels: The types that it annotates; by default all of the corpus.
         label_map: New names of its types; an empty one leaves a type out.
-        test: The share of its sentences that is tested on; 0 trains on everything and claims no
-            result.
+        test: The share of its sentences that is tested on, 0.2 by default; 0 trains on everything
+            and claims no result.
+        test_corpus: A test part of its own, in place of a share; then the whole corpus trains.
         by: What stays together: "sentence", "document" or "patient".
-        epochs: The usual number of epochs; by default by the number of sentences.
+        epochs: The number of epochs; by default by the number of sentences.
         workers: How many trainings run side by side, each in a process of its own.
         words: The model's word vectors, where they are not found by themselves.
         context: The model's context encoder, likewise.
@@ -76,8 +79,14 @@ def join(
         on_training: Called after every training: how many are done, and of how many.
 
     Raises:
-        FednerError: The model, the corpus or the folder do not fit.
+        FednerError: The model, the corpora or the folder do not fit, or both a share and a corpus
+            are to be tested on.
     """
+    if test is not None and test_corpus is not None:
+        raise FednerError(
+            f"test {test:g} and a test corpus; expected at most one of them",
+            "Leave test out: with a corpus to test on, all of the other one trains.",
+        )
     entry = {
         "name": name,
         "data": IN_MEMORY,
@@ -87,7 +96,7 @@ def join(
     }
     options = JoinOptions(
         types=dict(types or {}),
-        has_test=test != 0,
+        has_test=test_corpus is not None or test != 0,
         seed=seed,
         epochs=epochs,
         workers=workers,
@@ -105,6 +114,7 @@ def join(
             place,
             options,
             corpus=corpus,
+            test_corpus=test_corpus,
             progress=progress,
         )
     return Tagger(Predictor.of(kept))

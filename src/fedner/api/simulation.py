@@ -15,9 +15,9 @@ from fedner.federated.algorithms import Algorithm
 from fedner.federated.record import RoundRecord
 from fedner.federated.summation import PLAIN, Summation
 from fedner.privacy.mechanisms import Mechanism
-from fedner.runs.checks import with_own_partition
 from fedner.runs.folder import CENTRALIZED, DISCLOSURE, RunFolder
 from fedner.runs.simulation import Progress, train_run
+from fedner.runs.study_defaults import with_defaults
 from fedner.scoring import Scores
 from fedner.settings import (
     EngineSettings,
@@ -153,7 +153,7 @@ def _federation(
     )
     table = {"data": IN_MEMORY, "split": dict(split or {}), "embeddings": paths}
     own = [PlatformSettings.model_validate({"name": name, **table}) for name in study.names]
-    settings = with_own_partition(federation_of(study, own, engine))
+    settings = with_defaults(federation_of(study, own, engine))
     if centralized:
         baselines = (*settings.training.baselines, CENTRALIZED)
         training = settings.training.model_copy(update={"baselines": baselines})

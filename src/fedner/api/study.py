@@ -6,7 +6,8 @@ from typing import Any
 from fedner.api.tables import Table, settings_of
 from fedner.corpus.document import Corpus
 from fedner.errors import FednerError
-from fedner.runs.platform_data import load_platform, true_size
+from fedner.runs.platform_data import load_platform
+from fedner.runs.protected_units import true_size
 from fedner.runs.public_files import open_named_files
 from fedner.settings import Settings, Study, study_of
 

@@ -6,8 +6,9 @@ from typing import Any
 
 from pydantic import BaseModel
 
-from fedner.runs.checks import public_problems, with_own_partition
+from fedner.runs.checks import public_problems
 from fedner.runs.embedding_checks import path_problems
+from fedner.runs.study_defaults import with_defaults
 from fedner.settings import SettingProblem, Settings, SettingsError, attempt, resolved
 
 Table = Mapping[str, Any]
@@ -32,7 +33,7 @@ def settings_of(sections: Mapping[str, Any], platforms: list[dict[str, Any]]) ->
         # The stand-in for data is no path, and stays as it is.
         held = understood.platforms
         understood = resolved(understood, Path.cwd()).model_copy(update={"platforms": held})
-        understood = with_own_partition(understood)
+        understood = with_defaults(understood)
         known = {problem.key for problem in problems}
         problems += [each for each in memory_problems(understood) if each.key not in known]
     if understood is None or problems:

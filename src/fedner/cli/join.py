@@ -46,7 +46,8 @@ TestShare = Annotated[
 TestData = Annotated[Path | None, typer.Option("--test-data", help="A test part in a file.")]
 NumSentences = Annotated[int, typer.Option("--num-sentences", help="The size of synthetic data.")]
 Epochs = Annotated[
-    int | None, typer.Option("--epochs", help="The usual epochs; by default by the sentences.")
+    int | None,
+    typer.Option("--epochs", help="The epochs of a training; by default by the sentences."),
 ]
 NumWorkers = Annotated[
     int, typer.Option("--workers", help="How many trainings run side by side on the CPU.")
@@ -199,8 +200,8 @@ def _show_selection(joined: "Joined") -> None:
 
     choice = joined.choice
     settings = {
-        "joined": choice.joined.setting.label,
-        "local-only": f"{choice.local.arm} head, {choice.local.setting.label}",
+        "joined": choice.joined.setting.words(),
+        "local-only": f"{choice.local.arm} head, {choice.local.setting.words()}",
         "average": "the mean of both",
     }
     rows = [
@@ -208,7 +209,7 @@ def _show_selection(joined: "Joined") -> None:
         for name, score in choice.selection_f1.items()
     ]
     title = "Chosen on three folds (selection scores, no result)"
-    console.print(table(title, ("method", "learning rate x epochs", "selection score"), rows))
+    console.print(table(title, ("method", "setting", "selection score"), rows))
 
 
 def _show_results(joined: "Joined") -> None:

@@ -9,9 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from fedner.cli import types_option
 from fedner.cli.arguments import MovedContext, MovedVectors, OfPlatform, TaggerFolder, TextEncoding
-from fedner.cli.types_option import Types
 from fedner.errors import FednerError
 from fedner.visible import visible_json
 
@@ -53,7 +51,6 @@ def predict(
     model: TaggerFolder,
     source: Source,
     platform: OfPlatform = None,
-    types: Types = None,
     out: Out = None,
     format: Format = "auto",
     encoding: TextEncoding = None,
@@ -65,23 +62,18 @@ def predict(
 ) -> None:
     """Find mentions with a saved tagger: character offsets, labels and confidences.
 
-    A text file is one document: offsets count the characters of the whole file. With --types a
-    model with a described head looks for types that nobody annotated: such mentions are untested.
+    A text file is one document: offsets count the characters of the whole file.
     """
     from fedner.cli.left_out import exit_code, show_left_out
     from fedner.inference.inputs import open_input
     from fedner.inference.predict import Predictor
-    from fedner.runs.joining.newcomer import require_lines
+    from fedner.runs.folder import tagger_folder
 
-    described = types_option.parse(types)
-    require_lines(described)
     if out is not None:
         _refuse_existing(out)
-    folder = _tagger_folder(model, platform, is_retyped=bool(described))
+    folder = tagger_folder(model, platform)
     opened = open_input(source, format, encoding, sys.stdin.buffer)
-    predictor = Predictor.load(
-        folder, vectors=vectors, context=context, device=device, types=described
-    )
+    predictor = Predictor.load(folder, vectors=vectors, context=context, device=device)
     documents = opened.documents if lenient else opened.whole()
     found = predictor.predict_documents(documents)
     if out is not None:
@@ -92,41 +84,10 @@ def predict(
             sys.stdout.write(line)
     else:
         _show(found, predictor)
-    if untested := untested_words(predictor):
-        typer.echo(untested, err=True)
     show_left_out(opened.left_out)
     _show_problems(opened, lenient=lenient)
     if code := exit_code(opened.left_out):
         raise typer.Exit(code)
-
-
-def _tagger_folder(model: Path, platform: str | None, *, is_retyped: bool) -> Path:
-    """Return the folder of the tagger: for types by description, the shared model of a run."""
-    from fedner.models.checkpoint import CARD
-    from fedner.runs.folder import tagger_folder
-    from fedner.runs.shared_model import SHARED_MODEL
-
-    shared = model / SHARED_MODEL
-    if is_retyped and platform is None and (shared / CARD).is_file():
-        return shared
-    return tagger_folder(model, platform)
-
-
-def untested_words(predictor: "Predictor") -> str:
-    """Return in one sentence which types nobody has tested; empty where all come from training."""
-    if not predictor.untested:
-        return ""
-    names = ", ".join(predictor.untested)
-    said = (
-        f"untested: {names} by description alone. Nobody has scored this model on them; annotate "
-        "some texts and run `fedner score` before you rely on it."
-    )
-    if predictor.reads_descriptions:
-        return said
-    return (
-        f"{said} This model has neither word vectors nor a context encoder: a description says "
-        "nothing to it, and a type that it was not trained for is a guess."
-    )
 
 
 def _refuse_existing(out: Path) -> None:
@@ -176,7 +137,6 @@ def _lines(
             "version": VERSION,
             "name": "predictions",
             "labels": list(predictor.model.space.labels),
-            **({"untested": list(predictor.untested)} if predictor.untested else {}),
             **({"left_out": as_dicts(opened.left_out)} if opened.left_out else {}),
         }
     )
@@ -191,7 +151,6 @@ def _lines(
                         "end": mention.end,
                         "label": mention.label,
                         "confidence": round(mention.confidence, 6),
-                        **({"untested": True} if mention.label in predictor.untested else {}),
                     }
                     for mention in predicted.mentions
                 ],
@@ -213,8 +172,7 @@ def _show(found: "Iterable[Predicted]", predictor: "Predictor") -> None:
         spans = [(mention.start, mention.end, mention.label) for mention in predicted.mentions]
         console.print(highlighted(predicted.document.text, spans, predictor.model.space.labels))
         for mention in predicted.mentions:
-            note = " untested" if mention.label in predictor.untested else ""
             console.print(
-                f"  {mention.start}-{mention.end} {mention.label} {mention.confidence:.3f}{note}",
+                f"  {mention.start}-{mention.end} {mention.label} {mention.confidence:.3f}",
                 style="dim",
             )

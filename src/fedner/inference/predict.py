@@ -4,8 +4,8 @@ Documents are taken in chunks of bounded size (`reading.py`); within a chunk sen
 length.
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import numpy as np
@@ -25,11 +25,10 @@ from fedner.inference.reading import (
     read_texts,
     read_tokens,
 )
-from fedner.models.checkpoint import LoadedTagger, load_tagger, retyped
+from fedner.models.checkpoint import LoadedTagger, load_tagger
 from fedner.models.embeddings.opening import AnyEncoder
 from fedner.models.embeddings.pieces import Pieces
 from fedner.models.features import collate, encode_corpus
-from fedner.models.layers.described import DescribedEmissions
 from fedner.training import evaluation_batches
 
 __all__ = ["Mention", "Predicted", "Predictor", "TokenMention", "context_features"]
@@ -42,18 +41,10 @@ class Predictor:
     Attributes:
         model: The tagger and what it needs.
         joins_KK: Which tag goes on with the mention of which.
-        untested: The types that it knows by their description alone: nobody scored it on them.
     """
 
     model: LoadedTagger
     joins_KK: Tensor = field(repr=False)
-    untested: tuple[str, ...] = ()
-
-    @property
-    def reads_descriptions(self) -> bool:
-        """Whether the vectors of its types come from their descriptions, not from their names."""
-        head = getattr(self.model.tagger, "emissions", None)
-        return isinstance(head, DescribedEmissions) and head.source != "names"
 
     @classmethod
     def of(cls, model: LoadedTagger) -> "Predictor":
@@ -69,25 +60,19 @@ class Predictor:
         vectors: Path | None = None,
         context: Path | None = None,
         device: torch.device | str = "cpu",
-        types: Mapping[str, str] | None = None,
     ) -> "Predictor":
-        """Load a saved tagger; `load_tagger` explains the other arguments.
+        """Load a saved tagger.
 
         Args:
             folder: The folder of the tagger.
             vectors: Its word vectors, where they are not found by themselves.
             context: The weights of its context encoder, likewise.
             device: Where it shall run.
-            types: Types to look for, by name and description, in place of its own.
 
         Raises:
-            FednerError: There is no such tagger, or it does not know types by descriptions.
+            FednerError: There is no such tagger.
         """
-        model = load_tagger(Path(folder), vectors=vectors, context=context, device=device)
-        if not types:
-            return cls.of(model)
-        fresh = cls.of(retyped(model, types))
-        return replace(fresh, untested=tuple(fresh.model.space.labels))
+        return cls.of(load_tagger(Path(folder), vectors=vectors, context=context, device=device))
 
     def predict(self, text: str) -> tuple[Mention, ...]:
         """Return the mentions of one text, split into sentences by rule."""

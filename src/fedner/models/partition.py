@@ -23,7 +23,8 @@ PRESETS: dict[str, tuple[str, ...]] = {
 }
 
 
-TAG_MODULES = ("emissions", "decoder")
+HEAD = "emissions"
+TAG_MODULES = {HEAD, "decoder"}
 # What belongs to the tags of one platform even where the head is shared: never transmitted.
 ALWAYS_PRIVATE = "emissions.residual"
 
@@ -36,10 +37,18 @@ def shares_tags(shared: str | Sequence[str], head: str = "free") -> bool:
         head: That of the recipe. A "described" one has nothing of single tags but its residual,
             which stays private.
     """
-    if head == "described":
-        return False
+    return head != "described" and bool(TAG_MODULES & _modules(shared))
+
+
+def shares_head(shared: str | Sequence[str]) -> bool:
+    """Whether a partition, by preset or by modules, shares the head, or a part of it."""
+    return HEAD in _modules(shared)
+
+
+def _modules(shared: str | Sequence[str]) -> set[str]:
+    """Return the modules of which a partition shares anything."""
     prefixes = PRESETS.get(shared, ()) if isinstance(shared, str) else shared
-    return any(prefix.partition(".")[0] in TAG_MODULES for prefix in prefixes)
+    return {prefix.partition(".")[0] for prefix in prefixes}
 
 
 @dataclass(frozen=True, slots=True)

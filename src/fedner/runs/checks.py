@@ -3,7 +3,7 @@
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 import torch
 
@@ -20,6 +20,7 @@ from fedner.privacy.mechanisms import Mechanism
 from fedner.runs.embedding_checks import path_problems
 from fedner.runs.platform_checks import data_problems
 from fedner.runs.privacy_checks import mechanism_for, privacy_problems
+from fedner.runs.study_defaults import algorithm_in_force, with_defaults
 from fedner.runs.type_descriptions import has_described_head, head_of, head_problems
 from fedner.settings import (
     HASHED,
@@ -38,8 +39,6 @@ from fedner.settings import (
     resolved,
 )
 
-# Both have the sections that everyone knows.
-Public = TypeVar("Public", Settings, Study)
 MODULES = ("embeddings", "word_cnn", "bilstm", "emissions", "decoder")
 
 
@@ -67,22 +66,12 @@ def checked(tables: dict[str, Any], folder: Path, source: str = "settings") -> S
     understood, problems = attempt(tables)
     if understood is not None:
         problems += escape_problems(understood)
-        understood = with_own_partition(resolved(understood, folder))
+        understood = with_defaults(resolved(understood, folder))
         reported = {problem.key for problem in problems}
         problems += [each for each in cross_problems(understood) if each.key not in reported]
     if understood is None or problems:
         raise SettingsError(source, problems)
     return understood
-
-
-def with_own_partition(settings: Public) -> Public:
-    """Return the settings with the recipe's own partition where the file names none."""
-    recipe = settings.model.recipe.lower()
-    own = {each.name.lower(): each.split for each in RECIPES.values()}
-    if settings.partition.shared != RECIPES_OWN or recipe not in own:
-        return settings
-    chosen = settings.partition.model_copy(update={"shared": own[recipe]})
-    return settings.model_copy(update={"partition": chosen})
 
 
 def cross_problems(settings: Settings) -> list[SettingProblem]:
@@ -163,8 +152,9 @@ def _algorithm(settings: Settings | Study) -> tuple[Algorithm | None, list[Setti
         )  # fmt: skip
         return None, [problem]
     kind = ALGORITHMS[chosen.name].settings
+    given = algorithm_in_force(settings).parameters  # of studies from Python too
     try:
-        parameters, problems = record_from(kind, chosen.parameters, "algorithm.")
+        parameters, problems = record_from(kind, given, "algorithm.")
         if problems:
             return None, problems
         return algorithm_named(chosen.name, parameters), []

@@ -7,7 +7,7 @@ from torch import Tensor
 
 from fedner.models.partition import lies_under
 from fedner.runs.blueprint import Blueprint, shares_tags
-from fedner.runs.platform_data import counted_unit
+from fedner.runs.protected_units import counted_unit
 from fedner.runs.records import DescribedTensor, Disclosure
 from fedner.runs.reply_log import REPLIES, Sent, num_resent, read_replies, updates_in
 from fedner.runs.site import Site

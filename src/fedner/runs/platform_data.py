@@ -9,7 +9,7 @@ from types import MappingProxyType
 
 from fedner.corpus.assignment import is_numbered, keyed_sample, keyed_split
 from fedner.corpus.document import Corpus
-from fedner.corpus.groups import Grouping, Unit, groups_of, take
+from fedner.corpus.groups import Grouping, Unit, take
 from fedner.corpus.patients import PatientSource
 from fedner.corpus.platforms import divide
 from fedner.corpus.prepare import Changes, SentenceChoice, prepare
@@ -127,6 +127,7 @@ def load_platforms(
     wording: Wording = IN_FILE,
     corpora: Mapping[str, Corpus] = MappingProxyType({}),
     mechanism: Mechanism | None = None,
+    test_corpora: Mapping[str, Corpus] = MappingProxyType({}),
 ) -> dict[str, PlatformData]:
     """Read the data of every platform.
 
@@ -138,6 +139,7 @@ def load_platforms(
         wording: How the user spells them: in a file, or as options of a command.
         corpora: The texts of platforms that are in memory already.
         mechanism: A mechanism of one's own in place of the one that the file names.
+        test_corpora: Test parts of their own, of platforms whose texts are in memory.
 
     Raises:
         SettingsError: Data that do not fit their settings; the problems of all platforms at once.
@@ -148,7 +150,8 @@ def load_platforms(
     problems = []
     for number, platform in enumerate(settings.platforms):
         try:
-            data = _load_for(settings, platform, corpora.get(platform.name), mechanism)
+            own, test = corpora.get(platform.name), test_corpora.get(platform.name)
+            data = _load_for(settings, platform, own, mechanism, test)
         except FednerError as error:
             key = f"platforms[{number}] ({platform.name})"
             hint = error.hint if wording.is_options else in_file_words(error.hint)
@@ -223,57 +226,20 @@ def _load_for(
     platform: PlatformEntry,
     corpus: Corpus | None = None,
     mechanism: Mechanism | None = None,
+    test_corpus: Corpus | None = None,
 ) -> PlatformData:
     if not settings.is_deployed:
-        return load_platform(platform, settings.seed, corpus=corpus)
+        return load_platform(platform, settings.seed, None, corpus, test_corpus)
     key = unit_key(ledger_of(platform))
-    data = load_platform(platform, settings.seed, key, corpus=corpus)
+    data = load_platform(platform, settings.seed, key, corpus, test_corpus)
     protected = mechanism_of(settings.privacy, mechanism).unit(settings.privacy.unit)
     is_torn = platform.split.by == "document" and protected == "sentence"
     return _with_named_documents(data) if is_torn else data
 
 
-def _counts_units(privacy: PrivacySettings, mechanism: Mechanism | None) -> bool:
+def counts_units(privacy: PrivacySettings, mechanism: Mechanism | None) -> bool:
     """Whether units of documents or patients are protected, and not whole platforms."""
     return privacy.enabled and mechanism_of(privacy, mechanism).samples_units
-
-
-def counted_unit(privacy: PrivacySettings, mechanism: Mechanism | None = None) -> Unit:
-    """Return what a public size counts: protected units where there are any, else sentences."""
-    return privacy.unit if _counts_units(privacy, mechanism) else "sentence"
-
-
-def true_size(
-    data: PlatformData, privacy: PrivacySettings, mechanism: Mechanism | None = None
-) -> int:
-    """Return how many training sentences, or protected units, a platform has."""
-    unit = counted_unit(privacy, mechanism)
-    if unit == "sentence":
-        return len(data.train)
-    return len(groups_of(data.train_sentences, unit))
-
-
-def require_units(
-    settings: Settings, data: Mapping[str, PlatformData], mechanism: Mechanism | None = None
-) -> None:
-    """Raise unless every sentence says to which protected unit it belongs.
-
-    Args:
-        settings: The federation file.
-        data: What was read of each platform.
-        mechanism: A mechanism of one's own in place of the one that the file names.
-
-    Raises:
-        SettingsError: Sentences that do not; the problems of all platforms at once.
-    """
-    problems = []
-    for number, platform in enumerate(settings.platforms):
-        problem = unit_problem(data[platform.name], settings.privacy, mechanism)
-        if problem is not None:
-            key = f"privacy.unit for platforms[{number}] ({platform.name})"
-            problems.append(replace(problem, key=key))
-    if problems:
-        raise SettingsError("the platforms' data", problems)
 
 
 def unit_problem(
@@ -281,7 +247,7 @@ def unit_problem(
 ) -> SettingProblem | None:
     """Return how many sentences do not say to which protected unit they belong."""
     unit = privacy.unit
-    if not _counts_units(privacy, mechanism) or unit == "sentence":
+    if not counts_units(privacy, mechanism) or unit == "sentence":
         return None
     sentences = list(data.train_sentences)
     if privacy.scores is not None:
@@ -298,7 +264,11 @@ def unit_problem(
 
 
 def load_platform(
-    settings: PlatformEntry, seed: int, key: bytes | None = None, corpus: Corpus | None = None
+    settings: PlatformEntry,
+    seed: int,
+    key: bytes | None = None,
+    corpus: Corpus | None = None,
+    test_corpus: Corpus | None = None,
 ) -> PlatformData:
     """Read and split the data of one platform.
 
@@ -308,6 +278,7 @@ def load_platform(
         key: The key of a deployed platform's ledger: it splits instead of the seed, so that one
             unit more or less moves no other.
         corpus: Its texts where they are in memory; None reads them.
+        test_corpus: Its test part where that is in memory; None reads it, or takes a share.
 
     Raises:
         FednerError: The data cannot be read, or do not fit the settings.
@@ -322,7 +293,8 @@ def load_platform(
         whole = _read(settings, Path(settings.data))
     if settings.shard is not None:
         whole = _one_of_equal_shards(whole, settings.shard, settings.split.by, seed)
-    return _with_leakage(_with_less(_parted(settings, whole, seed, key), settings.split, seed, key))
+    parted = _parted(settings, whole, seed, key, test_corpus)
+    return _with_leakage(_with_less(parted, settings.split, seed, key))
 
 
 def _with_leakage(data: PlatformData) -> PlatformData:
@@ -360,8 +332,14 @@ def _one_of_equal_shards(whole: PlatformData, shard: str, by: Unit, seed: int) -
 
 
 def _parted(
-    settings: PlatformEntry, whole: PlatformData, seed: int, key: bytes | None
+    settings: PlatformEntry,
+    whole: PlatformData,
+    seed: int,
+    key: bytes | None,
+    test_corpus: Corpus | None,
 ) -> PlatformData:
+    if test_corpus is not None:
+        return _with_own_test(whole, _prepared(settings, test_corpus, "auto", {}, {}))
     if settings.split.test_data is not None:
         test_file = _read(settings, Path(settings.split.test_data))
         return _checked_rows(_with_own_test(whole, test_file), settings)
@@ -481,13 +459,13 @@ def _with_less(
 
 
 def _with_own_test(training: PlatformData, test: PlatformData) -> PlatformData:
-    """Return the data of a platform whose test part is a file of its own."""
+    """Return the data of a platform whose test part is a file or a corpus of its own."""
     border = len(training.sentences)
     total = border + len(test.sentences)
     if not border or border == total:
         raise FednerError(
             f"{border:,} sentences to train on and {total - border:,} to test on",
-            "Both files need at least one.",
+            "Both parts need at least one.",
         )
     return replace(
         training,

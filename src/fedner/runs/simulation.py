@@ -41,9 +41,10 @@ from fedner.runs.joint_results import write_joint_results
 from fedner.runs.ledgers import require_ledgers, require_room
 from fedner.runs.local_training import BaselinePoint, OnPoint, train_baseline
 from fedner.runs.parts import keep_parts, parts_of, require_charged
-from fedner.runs.platform_data import load_platforms, require_units, true_size
+from fedner.runs.platform_data import load_platforms
 from fedner.runs.privacy import ledger_name
 from fedner.runs.privacy_checks import delta_warnings
+from fedner.runs.protected_units import require_units, true_size
 from fedner.runs.public_files import open_named_files
 from fedner.runs.records import RunScores
 from fedner.runs.schedule import algorithm_for, num_rounds

@@ -21,8 +21,9 @@ from fedner.models.tagger import Tagger
 from fedner.privacy.mechanisms import Mechanism
 from fedner.runs.blueprint import Blueprint, blueprint, own_space, space_of
 from fedner.runs.folder import SiteFolder
-from fedner.runs.platform_data import PlatformData, load_site_data, true_size
+from fedner.runs.platform_data import PlatformData, load_site_data
 from fedner.runs.privacy_checks import mechanism_for, require_provable
+from fedner.runs.protected_units import true_size
 from fedner.runs.public_files import PublicFiles, open_files
 from fedner.runs.schedule import algorithm_for, num_rounds
 from fedner.runs.type_descriptions import (

@@ -7,14 +7,15 @@ from pathlib import Path
 from fedner.durable import write_text
 from fedner.errors import FednerError
 from fedner.federated.checkpoints import owner_folder
-from fedner.runs.checks import with_own_partition
-from fedner.runs.platform_data import load_platforms, true_size
+from fedner.runs.platform_data import load_platforms
+from fedner.runs.protected_units import true_size
 from fedner.runs.study_checks import (
     embedding_origins,
     platform_problems,
     study_problems,
     text_findings,
 )
+from fedner.runs.study_defaults import with_defaults
 from fedner.settings import (
     EngineSettings,
     PlatformSettings,
@@ -60,7 +61,7 @@ def _attempted_study(
 ) -> tuple[Study | None, list[SettingProblem]]:
     study, problems = attempt_as(Study, override(read_toml(path, _STUDY_NEEDS), assignments))
     if study is not None:
-        study = with_own_partition(study)
+        study = with_defaults(study)
         reported = {each.key for each in problems}
         problems += [each for each in study_problems(study) if each.key not in reported]
     return study, problems

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 import torch
 
 from fedner.models.checkpoint import LoadedTagger
-from fedner.runs.joining.choice import METHODS, Candidate
+from fedner.runs.joining.choice import METHODS
 from fedner.runs.joining.record import RECEIVED, Joined, MethodResult
 from fedner.runs.report.card import spread, versions
 from fedner.runs.report.card_words import INTENDED, LIMITS, SYNTHETIC_WORDS
@@ -36,6 +36,10 @@ OWN_PRIVACY = (
 SELECTION_WORDS = (
     "Strict F1 in percent over three folds of the training sentences. **These scores chose what is "
     "kept. They are the best of many and no result**: the section Result is."
+)
+PULL_WORDS = (
+    "*Pull*: how strongly weights were held to those that training began with; joined, these are "
+    "the received ones."
 )
 RESULT_WORDS = (
     "Strict F1 in percent on this platform's own test part, which had no say in any choice (a "
@@ -94,14 +98,9 @@ def _summary(joined: Joined, kept: LoadedTagger) -> str:
         ("words", escaped(words.name)),
         ("context", "none" if context is None else escaped(context.name)),
     ]
-    rows += [(f"trained: {each.arm}", _setting(each)) for each in joined.choice.members]
+    rows += [(f"trained: {each.arm}", each.setting.words()) for each in joined.choice.members]
     lead = f"A named-entity tagger of one platform. {KEPT_WORDS[joined.kept]}"
     return "\n\n".join((lead, table(("what", "how"), rows)))
-
-
-def _setting(candidate: Candidate) -> str:
-    held = candidate.setting
-    return f"learning rate {held.learning_rate:g}, {held.epochs} epochs"
 
 
 def _received(received: Mapping[str, object]) -> str:
@@ -135,15 +134,16 @@ def _selection(joined: Joined) -> str:
         for name in METHODS
     ]
     rows = [
-        (each.arm, f"{each.setting.learning_rate:g}", f"{each.setting.epochs}",
-         _percent(each.selection_f1))
+        (each.arm, f"{each.setting.learning_rate:g}", f"{each.setting.pull:g}",
+         f"{each.setting.epochs}", _percent(each.selection_f1))
         for each in choice.candidates
     ]  # fmt: skip
     return section(
         "Selection",
         SELECTION_WORDS,
         table(("method", "selection score"), methods),
-        table(("candidate", "learning rate", "epochs", "selection score"), rows),
+        PULL_WORDS,
+        table(("candidate", "learning rate", "pull", "epochs", "selection score"), rows),
     )
 
 

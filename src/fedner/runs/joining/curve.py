@@ -98,13 +98,14 @@ def nested_parts(newcomer: Newcomer) -> list[tuple[int, ...]]:
 def curve_jobs(newcomer: Newcomer, arm: Arm, setting: Setting) -> list[Job]:
     """Return the trainings of a candidate on growing parts, asked about the test part.
 
-    The last one trains on everything and keeps its weights.
+    Each is trained as long as is usual for its size. The last one trains on everything and keeps
+    its weights.
     """
-    parts = nested_parts(newcomer)
+    *parts, whole = nested_parts(newcomer)
     held = newcomer.data.test
     return [
-        *(Job(arm, setting, f"test-{len(part)}", part, held) for part in parts[:-1]),
-        Job(arm, setting, "test-all", parts[-1], held, keeps_weights=True),
+        *(Job(arm, setting.for_part(len(part)), f"test-{len(part)}", part, held) for part in parts),
+        Job(arm, setting, "test-all", whole, held, keeps_weights=True),
     ]
 
 

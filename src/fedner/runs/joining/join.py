@@ -50,7 +50,7 @@ class JoinOptions:
         has_test: Whether a part of its sentences is kept for the test; without one everything
             trains and no result is claimed.
         seed: Names every random choice.
-        epochs: The usual number of epochs; None goes by the number of sentences.
+        epochs: The number of epochs; None goes by the number of sentences.
         workers: How many trainings run side by side, each in a process of its own.
         device: "cpu", "cuda" or "auto".
         vectors: The model's word vectors, where they moved.
@@ -89,6 +89,7 @@ def join(
     options: JoinOptions | None = None,
     *,
     corpus: Corpus | None = None,
+    test_corpus: Corpus | None = None,
     progress: JoinProgress | None = None,
 ) -> tuple[Joined, LoadedTagger]:
     """Let a platform join: it receives a shared model, sends nothing, and keeps what serves it.
@@ -99,6 +100,7 @@ def join(
         out: The folder for its tagger; that of a joining that was stopped goes on.
         options: How it joins.
         corpus: Its texts where they are in memory.
+        test_corpus: A test part of its own where it is in memory.
         progress: Who hears how far it is.
 
     Returns:
@@ -120,7 +122,9 @@ def join(
             "Leave --workers out, or train on the CPU.",
         )
     tell.say("reading the data")
-    data = read_data(platform, asked.seed, has_test=asked.has_test, corpus=corpus)
+    data = read_data(
+        platform, asked.seed, has_test=asked.has_test, corpus=corpus, test_corpus=test_corpus
+    )
     types = described(data.labels, asked.types, received.descriptions)
     state = owner_folder(out / UNFINISHED)
     with held_by_this_process(state):
@@ -144,7 +148,10 @@ def _joined(
     own: Newcomer, types: Mapping[str, str], asked: JoinOptions, store: Store, tell: JoinProgress
 ) -> tuple[Joined, LoadedTagger]:
     """Choose by cross-validation, train what was chosen on everything, and test it."""
-    tried = asked.grid or grid(len(own.data.train), asked.epochs)
+    received = own.received
+    tried = asked.grid or grid(
+        len(own.data.train), has_head=received.has_described_head, epochs=asked.epochs
+    )
     choice = _chosen(own, tried, asked.workers, store, tell)
     final = _final_jobs(own, choice)
     tell.say(f"kept: {choice.kept}; training on all {len(own.data.train):,} training sentences")
@@ -152,7 +159,7 @@ def _joined(
     results = _results(own, final, store) if own.data.test else {}
     joined = Joined(
         name=own.data.name,
-        received=summary(own.received),
+        received=summary(received),
         types=types,
         num_train=len(own.data.train),
         num_test=len(own.data.test),
@@ -206,7 +213,7 @@ def _results(
         "average": [joined, local],
     }
     results: dict[str, MethodResult] = {method: _result(own, found[method]) for method in METHODS}
-    if not own.received.is_described:
+    if not own.received.has_described_head:
         return results
     untrained = own.tagger(JOINED)
     emissions_TK = emissions_of(untrained, select(own.corpus, own.data.test))

@@ -77,7 +77,12 @@ class Newcomer:
 
 
 def read_data(
-    platform: PlatformEntry, seed: int, *, has_test: bool, corpus: Corpus | None = None
+    platform: PlatformEntry,
+    seed: int,
+    *,
+    has_test: bool,
+    corpus: Corpus | None = None,
+    test_corpus: Corpus | None = None,
 ) -> PlatformData:
     """Read a newcomer's own data.
 
@@ -86,6 +91,7 @@ def read_data(
         seed: Of the split.
         has_test: Whether a part is kept for the test; else everything trains.
         corpus: The texts where they are in memory.
+        test_corpus: A test part of its own where it is in memory; then all of the texts train.
 
     Raises:
         FednerError: The data cannot be read, their types do not fit, or they are too few.
@@ -97,8 +103,9 @@ def read_data(
     settings = Settings.model_validate(
         {"seed": seed, "training": {"rounds": 1}, "platforms": [platform.model_dump()]}
     )
-    corpora = {} if corpus is None else {platform.name: corpus}
-    data = load_platforms(settings, IN_OPTIONS, corpora)[platform.name]
+    held = {} if corpus is None else {platform.name: corpus}
+    tests = {} if test_corpus is None else {platform.name: test_corpus}
+    data = load_platforms(settings, IN_OPTIONS, held, test_corpora=tests)[platform.name]
     if not has_test:
         data = replace(data, train=tuple(range(len(data.sentences))), test=())
     found = len(groups_of(data.train_sentences, platform.split.by))

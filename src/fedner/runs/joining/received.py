@@ -24,7 +24,7 @@ from fedner.models.embeddings.origin import EmbeddingOrigin
 from fedner.models.embeddings.trained_encoder import PretrainedEncoder
 from fedner.models.embeddings.words import WordEmbedding, WordSource
 from fedner.models.features import TagSpace
-from fedner.models.partition import ALWAYS_PRIVATE, lies_under
+from fedner.models.partition import ALWAYS_PRIVATE, HEAD, lies_under
 from fedner.models.tagger import Tagger
 from fedner.models.types import TypeVectors, type_vectors
 from fedner.models.zoo import Recipe, build_tagger
@@ -87,9 +87,10 @@ class Received:
         return f"Received({self.recipe.name!r}, {self.digest[:12]}...)"
 
     @property
-    def is_described(self) -> bool:
-        """Whether it knows types by their descriptions."""
-        return self.recipe.head == "described"
+    def has_described_head(self) -> bool:
+        """Whether a head that knows types by their descriptions is among what was received."""
+        is_described = self.recipe.head == "described"
+        return is_described and any(lies_under(name, HEAD) for name in self.weights)
 
     def word_embedding(self) -> WordEmbedding:
         """Return the word embedding, frozen or trained as it was."""

@@ -46,8 +46,8 @@ class Joined:
         num_test: How many it was tested on.
         unit: What of them stayed together.
         choice: What cross-validation chose.
-        results: By method, on the test part; empty without one. Also `RECEIVED`, where the head
-            knows types by their descriptions.
+        results: By method, on the test part; empty without one. Also `RECEIVED`, where a
+            head that knows types by their descriptions was received.
         gain: The kept tagger against local-only on the test part; None where that is kept.
         worth: What joining is worth in own sentences, at growing sizes; empty without a test part.
         left_out: What of its mentions no tagger saw, in words; empty if nothing.
