@@ -18,6 +18,7 @@ from joining_options import LATE, QUICK, joined, late
 from fedner.corpus.synthetic import generate
 from fedner.corpus.writers.jsonl import write_jsonl
 from fedner.errors import FednerError
+from fedner.experiments.joining import study
 from fedner.inference.predict import Predictor
 from fedner.models.averaged import AveragedTagger, chain_of
 from fedner.models.checkpoint import load_tagger
@@ -463,6 +464,7 @@ def test_types_that_do_not_fit_are_told_before_anything_is_trained(
 
 def test_the_schedule_is_shorter_for_more_sentences() -> None:
     found = {size: tuple(schedule(size)) for size in (25, 50, 51, 399, 400, 1_000, 1_001, 9_999)}
+    assert found == {size: study.schedule(size) for size in found}
     assert found == {
         25: (40, 8), 50: (40, 8), 51: (20, 16), 399: (20, 16), 400: (20, 32), 1_000: (20, 32),
         1_001: (15, 64), 9_999: (15, 64),
@@ -470,20 +472,20 @@ def test_the_schedule_is_shorter_for_more_sentences() -> None:
 
 
 @pytest.mark.parametrize(
-    ("has_head", "joined_rows"),
-    [
-        (True, [(2e-3, 100), (2e-3, 30), (2e-3, 10), (4e-3, 3), (4e-3, 1), (2e-3, 0)]),
-        (False, [(1e-3, 0), (2e-3, 0), (4e-3, 0), (8e-3, 0), (4e-3, 1), (4e-3, 3)]),
-    ],
+    ("has_head", "measured"), [(True, study.JOINED_GRID), (False, study.FRESH_GRID)]
 )
-def test_six_settings_an_arm_and_a_pull_where_weights_were_received(
-    has_head: bool, joined_rows: list[tuple[float, float]]
+def test_the_settings_that_are_tried_are_those_that_the_study_measured(
+    has_head: bool, measured: tuple[study.Setting, ...]
 ) -> None:
     tried = grid(100, has_head=has_head)
     rows = {arm: [(each.learning_rate, each.pull) for each in tried[arm]] for arm in ARMS}
-    assert rows["joined"] == joined_rows
-    assert rows["described"] == [(r, 0) for r in (1e-3, 2e-3, 4e-3, 6e-3, 1e-2, 2e-2)]
-    assert rows["free"] == [(r, 0) for r in (2.5e-4, 5e-4, 1e-3, 2e-3, 4e-3, 8e-3)]
+    for arm, settings in (
+        ("joined", measured),
+        ("described", study.DESCRIBED_GRID),
+        ("free", study.PUBLISHED_GRID),
+    ):
+        assert rows[arm] == [(each.learning_rate, each.pull) for each in settings]
+        assert len(rows[arm]) == 6
     every = [each for settings in tried.values() for each in settings]
     assert {(each.epochs, each.batch_size) for each in every} == {(20, 16)}
     for settings in tried.values():

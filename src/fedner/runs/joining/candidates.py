@@ -32,8 +32,8 @@ _Rows = tuple[tuple[float, float], ...]
 _RECEIVED: _Rows = ((2e-3, 100), (2e-3, 30), (2e-3, 10), (4e-3, 3), (4e-3, 1), (2e-3, 0))
 # A head that begins afresh must move far: higher learning rates, weaker pulls.
 _RECEIVED_WITHOUT_HEAD: _Rows = ((1e-3, 0), (2e-3, 0), (4e-3, 0), (8e-3, 0), (4e-3, 1), (4e-3, 3))
-_DESCRIBED: _Rows = ((1e-3, 0), (2e-3, 0), (4e-3, 0), (6e-3, 0), (1e-2, 0), (2e-2, 0))
-_FREE: _Rows = ((2.5e-4, 0), (5e-4, 0), (1e-3, 0), (2e-3, 0), (4e-3, 0), (8e-3, 0))
+_DESCRIBED: _Rows = ((1e-3, 0), (2e-3, 0), (4e-3, 0), (8e-3, 0), (1.6e-2, 0), (3.2e-2, 0))
+_FREE: _Rows = ((5e-4, 0), (1e-3, 0), (2e-3, 0), (4e-3, 0), (8e-3, 0), (1.6e-2, 0))
 
 
 class Schedule(NamedTuple):
