@@ -76,6 +76,13 @@ def arms_of(task: CellTask) -> tuple[str, ...]:
     return (*MAIN_ARMS, *_TUNED, *fixed)
 
 
+def joint_training(arm: str) -> str:
+    """Return whose joint training an arm receives."""
+    if arm in _FIXED:
+        return _FIXED[arm][0]
+    return "received" if arm in MAIN_ARMS or arm == "fresh head" else arm
+
+
 def missing_arms(task: CellTask, points: Sequence[Point]) -> tuple[str, ...]:
     """Return the arms of a task that a newcomer of it has no point of."""
     held = {
@@ -267,6 +274,20 @@ def _selected(world: World, task: CellTask, way: _Way) -> list[_Chosen]:
     best = [_best(by_job, newcomer, way.grid) for newcomer in task.newcomers]
     finals = _final(world, task, way, [setting for setting, _, _ in best])
     return [_Chosen(way.kind, *each, final) for each, final in zip(best, finals, strict=True)]
+
+
+def score_received(world: World, newcomer: str, size: int, seed: int, gift: Member) -> float:
+    """Return the test F1 of a newcomer that fine-tunes what it received, tuned as in the study."""
+    way = _Way(DESCRIBED, JOINED_GRID, {newcomer: gift})
+    return _selected(world, CellTask((newcomer,), size, seed), way)[0].final.f1
+
+
+def score_alone(world: World, newcomer: str, size: int, seed: int) -> float:
+    """Return the test F1 of the better local-only tagger, by cross-validation."""
+    task = CellTask((newcomer,), size, seed)
+    ways = (_Way(DESCRIBED, DESCRIBED_GRID), _Way(PUBLISHED, PUBLISHED_GRID))
+    found = [_selected(world, task, way)[0] for way in ways]
+    return max(found, key=lambda each: each.selection).final.f1
 
 
 def _best(

@@ -5,14 +5,15 @@
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 import torch
 
 from fedner.experiments.joining.arms import Member, Together, crew_of
+from fedner.experiments.joining.corpora import without
 from fedner.experiments.joining.kinds import DESCRIBED, first_weights
-from fedner.experiments.joining.stack import Tags
+from fedner.experiments.joining.stack import Tags, Weights
 from fedner.experiments.joining.stacked_private import Platform, PrivatePlan, train_private
 from fedner.experiments.joining.training import Indices, Plan, Source, counts, f1, train
 from fedner.experiments.joining.world import World
@@ -99,10 +100,17 @@ def train_privately(
     how: Strength,
     *,
     max_grad_norm: float = 1.0,
-    rank: int = 128,
+    initial: Member | None = None,
 ) -> list[Member]:
-    """Train models of federations with as many platforms each, side by side."""
-    sized = replace(world, sizes=replace(world.sizes, rank=rank))
+    """Train models of federations with as many platforms each, side by side.
+
+    Args:
+        world: The platforms.
+        jobs: The models.
+        how: How long, and with which probability sentences enter a step.
+        max_grad_norm: The largest norm of a sentence's gradient.
+        initial: A public model that all of them begin with; None begins afresh.
+    """
     seeds = [derive(job.noise_seed, "joining", "private") % 2**31 for job in jobs]
     platforms = [
         Platform(
@@ -119,13 +127,19 @@ def train_privately(
         max_grad_norm,
         [job.noise_seed for job in jobs],
     )
-    begun = first_weights(sized, DESCRIBED, seeds)
+    begun = _begun(world, seeds, initial)
     trained = train_private(begun, DESCRIBED.tokens(world), world.sentences, platforms, plan)
     return [{name: each[model] for name, each in trained.items()} for model in range(len(jobs))]
 
 
 def train_plainly(
-    world: World, splits: Sequence[Split], seeds: Sequence[int], *, steps: int, batch_size: int
+    world: World,
+    splits: Sequence[Split],
+    seeds: Sequence[int],
+    *,
+    steps: int,
+    batch_size: int,
+    initial: Member | None = None,
 ) -> list[Member]:
     """Train the same models as one would without privacy: small batches, dropout."""
     sources = []
@@ -135,10 +149,34 @@ def train_plainly(
         weight = torch.tensor([row[slot] / sum(row) for row in sizes], device=world.device)
         tags = Tags.bio([world.vectors[each.names[slot]] for each in splits], world.device)
         sources.append(Source(own, batch_size, tags, weight))
-    begun = first_weights(world, DESCRIBED, seeds)
+    begun = _begun(world, seeds, initial)
     plan = Plan(steps, [2e-3] * len(splits), 0.3, seeds[0])
     trained = train(begun, DESCRIBED.tokens(world), world.sentences, sources, plan)
     return [{name: each[model] for name, each in trained.items()} for model in range(len(splits))]
+
+
+def _begun(world: World, seeds: Sequence[int], initial: Member | None) -> Weights:
+    if initial is None:
+        return first_weights(world, DESCRIBED, seeds)
+    return {
+        name: weight.to(world.device).expand(len(seeds), *weight.shape).clone()
+        for name, weight in initial.items()
+    }
+
+
+def public_model(
+    world: World, public: Sequence[str], protected: Sequence[str], steps: int
+) -> Member:
+    """Train a model on public corpora, without the sentences that protected platforms have too."""
+    own = []
+    for name in public:
+        kept = np.arange(len(world.corpora[name].sentences))
+        for other in protected:
+            kept = np.intersect1d(kept, without(world.corpora[name], world.corpora[other]))
+        own.append(world.numbers(name, kept))
+    nothing = np.zeros(0, dtype=np.int64)
+    split = Split(tuple(public), tuple(own), tuple(nothing for _ in public))
+    return train_plainly(world, [split], [1], steps=steps, batch_size=32)[0]
 
 
 def scores(

@@ -14,7 +14,7 @@ from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wai
 from dataclasses import asdict, dataclass
 from multiprocessing import get_context
 from pathlib import Path
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 import torch
 
@@ -22,6 +22,9 @@ from fedner.durable import write_text
 from fedner.experiments.joining import cells, picture, report, study, world, zero_shot
 from fedner.experiments.joining.study import CellTask, PartnerTask, Point
 from fedner.experiments.joining.zero_shot import UnseenType
+
+if TYPE_CHECKING:
+    from _typeshed import DataclassInstance
 
 POINTS, UNSEEN, PICTURE = "points.jsonl", "unseen.jsonl", "joining.svg"
 UNSEEN_SEEDS = (1, 2)
@@ -55,7 +58,7 @@ def main(
         arguments: Of the command line.
         opened: Opens the world in each process.
     """
-    options = _options(arguments)
+    options = options_of(arguments, "Does joining pay?")
     missing = _missing_inputs(options) if opened is open_world else []
     if missing:
         print(f"not there: {', '.join(missing)}; see docs/results.md", file=sys.stderr)
@@ -63,7 +66,7 @@ def main(
     options.out.mkdir(parents=True, exist_ok=True)
     status = 0
     try:
-        _run_missing(_Run(options, opened, time.monotonic()))
+        _run_missing(Run(options, opened, time.monotonic()))
     except KeyboardInterrupt:
         print("stopped; the same command goes on from here", file=sys.stderr, flush=True)
         status = INTERRUPTED
@@ -74,8 +77,9 @@ def main(
     return status
 
 
-def _options(arguments: Sequence[str] | None) -> argparse.Namespace:
-    parser = argparse.ArgumentParser(description="Does joining pay?")
+def options_of(arguments: Sequence[str] | None, question: str) -> argparse.Namespace:
+    """Return the options of a study of the development corpora."""
+    parser = argparse.ArgumentParser(description=question)
     parser.add_argument("--data", type=Path, required=True, help="development corpora")
     parser.add_argument("--words", type=Path, required=True, help="word vectors")
     parser.add_argument("--context", type=Path, required=True, help="frozen encoder")
@@ -94,7 +98,7 @@ def _missing_inputs(options: argparse.Namespace) -> list[str]:
 
 
 @dataclass(frozen=True, slots=True)
-class _Run:
+class Run:
     """One call of the command.
 
     Attributes:
@@ -122,12 +126,12 @@ class _Run:
         print(f"{self.seconds:7.0f} s  {text}", flush=True)
 
 
-def _run_missing(run: _Run) -> None:
+def _run_missing(run: Run) -> None:
     out = run.options.out
     points, unseen = stored(out / POINTS, Point), stored(out / UNSEEN, UnseenType)
     lacking = [(task, cells.missing_arms(task, points)) for task in study.cell_tasks()]
     tasks = [each for each in lacking if each[1]]
-    partners = [each for each in study.partner_tasks() if not _has_members(each, out)]
+    partners = [each for each in needed_partners(tasks) if not _has_members(each, out)]
     seeds = sorted(set(UNSEEN_SEEDS) - {each.seed for each in unseen})
     counts = f"{len(partners)} joint trainings, {len(seeds)} of unseen types, {len(tasks)} of cells"
     run.say(f"to do: {counts}")
@@ -138,7 +142,7 @@ def _run_missing(run: _Run) -> None:
             for task, _ in _finished(pool, run_partners, partners, run):
                 run.say(f"trained together: {task.name}")
             for seed, found in _finished(pool, run_unseen, seeds, run):
-                _add(out / UNSEEN, found)
+                add(out / UNSEEN, found)
                 run.say(f"unseen types, seed {seed}: {len(found)} scores")
             for (cell, arms), fresh in _finished(pool, run_cells, tasks, run):
                 _add_points(out / POINTS, fresh)
@@ -148,6 +152,21 @@ def _run_missing(run: _Run) -> None:
             raise
 
 
+def needed_partners(tasks: Sequence[tuple[CellTask, tuple[str, ...]]]) -> list[PartnerTask]:
+    """Return the joint trainings that the missing arms of cells receive, in the study's order."""
+    needed = {
+        (cells.joint_training(arm), newcomer, task.seed)
+        for task, arms in tasks
+        for arm in arms
+        for newcomer in task.newcomers
+    }
+    return [
+        each
+        for each in study.partner_tasks()
+        if any((each.arm, name, seed) in needed for name in each.newcomers for seed in each.seeds)
+    ]
+
+
 def stored(path: Path, kind: Callable[..., Record]) -> list[Record]:
     """Return the records that a file of lines holds."""
     if not path.is_file():
@@ -155,7 +174,7 @@ def stored(path: Path, kind: Callable[..., Record]) -> list[Record]:
     return [kind(**json.loads(line)) for line in path.read_text("utf-8").splitlines()]
 
 
-def _add(path: Path, records: Sequence[Point | UnseenType]) -> None:
+def add(path: Path, records: "Sequence[DataclassInstance]") -> None:
     """Add records to a file of lines, all or none; they are on the disk when this returns."""
     before = path.read_text("utf-8") if path.is_file() else ""
     write_text(path, before + "".join(f"{json.dumps(asdict(each))}\n" for each in records))
@@ -168,7 +187,7 @@ def _add_points(path: Path, points: Sequence[Point]) -> None:
         return point.newcomer, point.size, point.seed, point.arm
 
     held = {cell(each) for each in stored(path, Point)}
-    _add(path, [each for each in points if cell(each) not in held])
+    add(path, [each for each in points if cell(each) not in held])
 
 
 def _has_members(task: PartnerTask, out: Path) -> bool:
@@ -179,7 +198,7 @@ def _has_members(task: PartnerTask, out: Path) -> bool:
     )
 
 
-def _pool(run: _Run) -> ProcessPoolExecutor:
+def _pool(run: Run) -> ProcessPoolExecutor:
     return ProcessPoolExecutor(
         run.options.jobs,
         mp_context=get_context("spawn"),
@@ -218,7 +237,7 @@ def _finished(
     pool: ProcessPoolExecutor,
     work: Callable[[Task, Path], Record],
     tasks: Sequence[Task],
-    run: _Run,
+    run: Run,
 ) -> Iterator[tuple[Task, Record]]:
     """Yield every task with what came of it, as they end; begin none when the time is over."""
     waiting = list(tasks)
@@ -230,6 +249,25 @@ def _finished(
         done, _ = wait(running, return_when=FIRST_COMPLETED)
         for each in done:
             yield running.pop(each), each.result()
+
+
+def worked_off(
+    run: Run, work: Callable[[Task, Path], Record], tasks: Sequence[Task]
+) -> Iterator[tuple[Task, Record]]:
+    """Yield every task with what came of it, from a pool of its own."""
+    if not tasks:
+        return
+    with _pool(run) as pool:
+        try:
+            yield from _finished(pool, work, tasks, run)
+        except KeyboardInterrupt:
+            _end(pool)
+            raise
+
+
+def opened_world() -> world.World:
+    """Return the world of this process of a pool."""
+    return _world[0]
 
 
 def _end(pool: ProcessPoolExecutor) -> None:

@@ -1,0 +1,258 @@
+"""What differential privacy costs: models that may be released, and newcomers who receive one.
+
+    python -m fedner.experiments.joining.private_study --data D --words W --context C --out O
+
+(a) Federations under DP (sentences protected, delta 1e-5, noise once on the sum), as a share of
+the same model without noise: from scratch, and for the medical one also from a public model, which
+was trained on corpora of nobody in the federation and costs no epsilon.
+(b) Newcomers of the joining study whose partners trained under DP: 25 own sentences, fine-tuned at
+home without noise, against what the same partners give without DP.
+
+Everything is simulated: sample and noise come from a seed. Points are stored in OUT/dp.jsonl, and a
+study that was stopped goes on with what is missing.
+"""
+
+import argparse
+import sys
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from statistics import fmean
+
+from fedner.experiments.joining import private, running
+from fedner.experiments.joining.arms import Member
+from fedner.experiments.joining.cells import score_alone, score_received
+from fedner.experiments.joining.corpora import BTC
+from fedner.experiments.joining.private import PrivateJob, Split, Strength
+from fedner.experiments.joining.world import World
+
+DP_POINTS = "dp.jsonl"
+FEDERATIONS = {"medical": ("ade", "psytar", "twimed"), "btc": BTC}
+PUBLIC = ("maccrobat", "ncbi", "bc5cdr")
+EPSILONS = (1.0, 3.0, 8.0)
+SPLITS, NOISE_SEEDS = (1, 2, 3), (1, 2, 3, 4, 5)
+NEWCOMERS = ("ade", "psytar", "twimed", "btc-e")
+OWN_SENTENCES = 25
+PLAIN = 0.0  # the epsilon that stands for no DP
+PLAIN_STEPS = PUBLIC_STEPS = 1_500
+PLAIN_BATCH = 32
+
+
+@dataclass(frozen=True, slots=True)
+class Recipe:
+    """How a federation trains under DP: batch, epochs and the learning rate of Adam."""
+
+    batch_size: int
+    epochs: int
+    learning_rate: float
+
+
+SCRATCH, FROM_PUBLIC = Recipe(2_048, 60, 0.01), Recipe(2_048, 60, 0.005)
+PARTNERS = Recipe(4_096, 15, 0.01)
+
+
+@dataclass(frozen=True, slots=True)
+class DpPoint:
+    """What one model came to.
+
+    Attributes:
+        study: "released" for (a), "newcomer" for (b), "alone" for what (b) is compared with.
+        federation: Whose model, or who joins.
+        start: "scratch" or "public".
+        epsilon: The target; 0 without DP.
+        split: The seed of the split.
+        noise_seed: Of sample and noise.
+        f1: Strict F1 over all test parts, or of the newcomer.
+    """
+
+    study: str
+    federation: str
+    start: str
+    epsilon: float
+    split: int
+    noise_seed: int
+    f1: float
+
+
+@dataclass(frozen=True, slots=True)
+class DpTask:
+    """Models of one federation, start and epsilon: one stack."""
+
+    study: str
+    federation: str
+    start: str
+    epsilon: float
+
+    @property
+    def name(self) -> str:
+        """The task in words."""
+        said = "no DP" if self.epsilon == PLAIN else f"epsilon {self.epsilon:g}"
+        return f"{self.study} {self.federation} {self.start} {said}"
+
+
+def tasks() -> list[DpTask]:
+    """Return all tasks, the bars of the issue first."""
+    found = [
+        DpTask("released", federation, start, epsilon)
+        for epsilon in (PLAIN, 3.0, 1.0, 8.0)
+        for federation in FEDERATIONS
+        for start in (("public", "scratch") if federation == "medical" else ("scratch",))
+    ]
+    found += [
+        DpTask("newcomer", newcomer, "scratch", epsilon)
+        for epsilon in (PLAIN, 3.0, 1.0, 8.0)
+        for newcomer in NEWCOMERS
+    ]
+    return found
+
+
+@cache
+def _needed(epsilon: float, num_sentences: int, recipe: Recipe) -> Strength:
+    return private.strength(epsilon, num_sentences, recipe.batch_size, recipe.epochs)
+
+
+def run_task(world: World, task: DpTask) -> list[DpPoint]:
+    """Train and score all models of a task."""
+    return _released(world, task) if task.study == "released" else _newcomers(world, task)
+
+
+def _released(world: World, task: DpTask) -> list[DpPoint]:
+    names = FEDERATIONS[task.federation]
+    initial = None
+    if task.start == "public":
+        initial = private.public_model(world, PUBLIC, names, PUBLIC_STEPS)
+    seeds = NOISE_SEEDS if task.epsilon else NOISE_SEEDS[:1]
+    cells = [(split, noise) for split in SPLITS for noise in seeds]
+    splits = [private.split_of(world, names, split) for split, _ in cells]
+    recipe = FROM_PUBLIC if initial else SCRATCH
+    members = _trained(world, task.epsilon, splits, [noise for _, noise in cells], recipe, initial)
+    found = private.scores(world, members, splits)
+    return [
+        DpPoint(task.study, task.federation, task.start, task.epsilon, *cell, row["all"])
+        for cell, row in zip(cells, found, strict=True)
+    ]
+
+
+def _newcomers(world: World, task: DpTask) -> list[DpPoint]:
+    seeds = NOISE_SEEDS if task.epsilon == 3.0 else NOISE_SEEDS[: len(SPLITS)]
+    split = private.partners_split(world, task.federation)
+    members = _trained(world, task.epsilon, [split] * len(seeds), seeds, PARTNERS, None)
+    # Every noise seed meets a split of the newcomer: five seeds go round the three splits.
+    cells = [(SPLITS[place % len(SPLITS)], noise) for place, noise in enumerate(seeds)]
+    alone = _alone(world, task.federation) if task.epsilon == PLAIN else []
+    return [
+        *alone,
+        *(
+            DpPoint(
+                task.study,
+                task.federation,
+                task.start,
+                task.epsilon,
+                *cell,
+                score_received(world, task.federation, OWN_SENTENCES, cell[0], member),
+            )
+            for cell, member in zip(cells, members, strict=True)
+        ),
+    ]
+
+
+def _alone(world: World, newcomer: str) -> list[DpPoint]:
+    """Return what a newcomer has by itself."""
+    return [
+        DpPoint(
+            "alone",
+            newcomer,
+            "scratch",
+            PLAIN,
+            split,
+            0,
+            score_alone(world, newcomer, OWN_SENTENCES, split),
+        )
+        for split in SPLITS
+    ]
+
+
+def _trained(
+    world: World,
+    epsilon: float,
+    splits: Sequence[Split],
+    seeds: Sequence[int],
+    recipe: Recipe,
+    initial: Member | None,
+) -> list[Member]:
+    """Train under DP, or without where epsilon is 0."""
+    if epsilon == PLAIN:
+        return private.train_plainly(
+            world, splits, seeds, steps=PLAIN_STEPS, batch_size=PLAIN_BATCH, initial=initial
+        )
+    # The smallest federation needs the most noise: it serves all splits.
+    how = _needed(epsilon, min(sum(map(len, each.own)) for each in splits), recipe)
+    jobs = [
+        PrivateJob(split, how.noise_multiplier, seed, recipe.learning_rate)
+        for split, seed in zip(splits, seeds, strict=True)
+    ]
+    return private.train_privately(world, jobs, how, initial=initial)
+
+
+def table(points: Sequence[DpPoint]) -> str:
+    """Return Markdown: every federation, start and epsilon against the same without DP."""
+    groups: dict[tuple[str, str, str, float], list[float]] = {}
+    for each in points:
+        key = (each.study, each.federation, each.start, each.epsilon)
+        groups.setdefault(key, []).append(each.f1)
+    means = {key: fmean(values) for key, values in groups.items()}
+    head = ("study", "federation", "start", "epsilon", "F1", "share of no DP", "runs")
+    lines = [f"| {' | '.join(head)} |", "|---" * len(head) + "|"]
+    for key, values in sorted(groups.items()):
+        study, federation, start, epsilon = key
+        said = "none" if epsilon == PLAIN else f"{epsilon:g}"
+        share = _share(means, key)
+        cells = (study, federation, start, said, f"{means[key]:.2f}", share, str(len(values)))
+        lines.append(f"| {' | '.join(cells)} |")
+    return "\n".join(lines)
+
+
+def _share(
+    means: Mapping[tuple[str, str, str, float], float], key: tuple[str, str, str, float]
+) -> str:
+    """Return the score as a share of that without DP; of a newcomer, the gain as a share of it."""
+    study, federation, start, _ = key
+    plain = means.get((study, federation, start, PLAIN))
+    alone = means.get(("alone", federation, "scratch", PLAIN), 0.0) if study == "newcomer" else 0.0
+    if plain is None or study == "alone" or plain == alone:
+        return ""
+    of_gain = " of the gain" if alone else ""
+    return f"{(means[key] - alone) / (plain - alone):.1%}{of_gain}"
+
+
+def run_in_pool(task: DpTask, _out: Path) -> list[DpPoint]:
+    """Run a task in a process of the pool."""
+    return run_task(running.opened_world(), task)
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run what is missing, as long as there is time, and print the table."""
+    options: argparse.Namespace = running.options_of(arguments, "What does DP cost?")
+    options.out.mkdir(parents=True, exist_ok=True)
+    path = options.out / DP_POINTS
+    done = {
+        (each.study, each.federation, each.start, each.epsilon)
+        for each in running.stored(path, DpPoint)
+    }
+    missing = [
+        each
+        for each in tasks()
+        if (each.study, each.federation, each.start, each.epsilon) not in done
+    ]
+    run = running.Run(options, running.open_world, time.monotonic())
+    for task, found in running.worked_off(run, run_in_pool, missing):
+        running.add(path, found)
+        run.say(task.name)
+    print(table(running.stored(path, DpPoint)))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
