@@ -97,7 +97,7 @@ def _named_or_none(value: object, absent: str) -> object:
 
 
 class NamedModel(Section):
-    """The model that a federation begins with, by name and digest; only who coordinates opens it."""
+    """The model that a federation begins with; only whoever coordinates opens it."""
 
     name: ModelName
     digest: Digest
