@@ -59,10 +59,14 @@ def is_protected(facts: Mapping[str, Any] | None) -> bool:
     """Whether a model says of itself, and of all that it began with, that noise protects it."""
     if facts is None:
         return False
-    spent, first = facts.get("privacy"), facts.get("initial")
-    if not isinstance(spent, Mapping) or spent["simulation"] or spent["epsilon"] is None:
-        return False
-    return first is None or is_protected(first.get("facts"))
+    first = facts.get("initial")
+    return _has_noise(facts) and (first is None or is_protected(first.get("facts")))
+
+
+def _has_noise(facts: Mapping[str, Any]) -> bool:
+    """Whether a model says that its own training was noised, and not only in a simulation."""
+    spent = facts.get("privacy")
+    return isinstance(spent, Mapping) and not spent["simulation"] and spent["epsilon"] is not None
 
 
 def began_with(initial: InitialFacts) -> str:
@@ -132,6 +136,8 @@ def initial_warnings(
         return
     how = _privacy_words(facts.get("privacy")).rstrip(",")
     where = f" on {who}, which take part in this run" if both else ""
+    if _has_noise(facts):
+        where += f", and began with {facts['initial']['name']}, which was not protected throughout"
     yield (
         f"{name} was trained {how}{where}. If it saw texts that this run protects, the guarantee "
         f"of this run is void for them; {CANNOT_KNOW}. Begin with models of public texts."
