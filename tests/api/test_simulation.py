@@ -6,6 +6,7 @@ import runpy
 import sys
 import tempfile
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -192,3 +193,25 @@ def test_the_lines_of_the_readme_run(tmp_path: Path, monkeypatch: pytest.MonkeyP
     assert quick != snippet
     exec(compile(quick, "README.md", "exec"), {})  # noqa: S102 - our own page
     assert (tmp_path / "tagger" / "model.json").is_file()
+
+
+def test_a_study_in_memory_begins_with_a_released_model(tmp_path: Path) -> None:
+    corpora, described = CORPORA, {**SMALL, "head": "described", "rank": 4}
+    tables: dict[str, Any] = {
+        **SECTIONS,
+        "model": described,
+        "partition": {"shared": "everything"},
+        "training": {"rounds": 1},
+    }
+    fedner.simulate(fedner.study_for(corpora, **tables), corpora, tmp_path / "one")
+    path = tmp_path / "one" / "model"
+    begins = {**tables, "model": {**described, "initial": path}}
+    study = fedner.study_for(corpora, **begins)
+    assert study.model.initial is not None
+    fedner.simulate(study, corpora, tmp_path / "two", initial=path)
+    facts = json.loads((tmp_path / "two" / "facts.json").read_text())
+    assert facts["initial"]["digest"] == study.model.initial.digest
+    with pytest.raises(fedner.FednerError, match="nobody says where it lies"):
+        fedner.simulate(study, corpora)
+    with pytest.raises(fedner.FednerError, match="begins from scratch"):
+        fedner.Tagger.train(corpora["case-reports"], model=begins["model"])

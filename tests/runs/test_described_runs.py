@@ -22,9 +22,9 @@ from fedner.runs.checks import algorithm_of
 from fedner.runs.coordinator import coordinate
 from fedner.runs.disclosure import DESCRIBED_NOTE
 from fedner.runs.folder import DISCLOSURE, METHODS, RunFolder, tagger_folder
+from fedner.runs.initial_facts import NO_PRIVACY
 from fedner.runs.report.card_words import OWN_TYPES
 from fedner.runs.schedule import algorithm_for
-from fedner.runs.shared_model import NO_PRIVACY
 from fedner.runs.simulation import Progress, open_sites, train_run
 from fedner.runs.site import Site
 from fedner.runs.site_platform import build_platform

@@ -16,6 +16,7 @@ from fedner.federated.record import RoundRecord
 from fedner.federated.summation import PLAIN, Summation
 from fedner.privacy.mechanisms import Mechanism
 from fedner.runs.folder import CENTRALIZED, DISCLOSURE, RunFolder
+from fedner.runs.initial_model import located_initial
 from fedner.runs.simulation import Progress, train_run
 from fedner.runs.study_defaults import with_defaults
 from fedner.scoring import Scores
@@ -73,6 +74,7 @@ def simulate(
     split: Table | None = None,
     words: Path | str | None = None,
     context: Path | str | None = None,
+    initial: Path | str | None = None,
     centralized: bool = False,
     resume: bool = False,
     on_round: OnRound | None = None,
@@ -104,6 +106,7 @@ def simulate(
             default a fifth of its sentences.
         words: Where the word vectors lie that the study names.
         context: Where the context encoder lies that the study names.
+        initial: Where the model lies that the study begins with.
         centralized: Whether to train the baseline with all texts in one place too.
         resume: Go on with the run that the folder holds.
         on_round: Called with the record of every round.
@@ -112,7 +115,9 @@ def simulate(
         FednerError: Study, corpora and folder do not fit together, or the run had to stop.
     """
     _require_same_platforms(study, corpora)
-    settings = _federation(study, engine, split, words, context, centralized=centralized)
+    located_initial(study, initial)
+    paths = OwnEmbeddings(words=_absolute(words), context=_absolute(context))
+    settings = _federation(study, engine, split, paths, _absolute(initial), centralized=centralized)
     progress = Progress() if on_round is None else Progress(round=on_round)
     with _run_folder(folder) as place:
         train_run(
@@ -141,19 +146,15 @@ def _federation(
     study: Study,
     engine: EngineSettings | None,
     split: Table | None,
-    words: Path | str | None,
-    context: Path | str | None,
+    paths: OwnEmbeddings,
+    initial: str | None,
     *,
     centralized: bool,
 ) -> Settings:
     """Return the study and the platforms' own settings as one checked federation."""
-    paths = OwnEmbeddings(
-        words=None if words is None else str(Path(words).absolute()),
-        context=None if context is None else str(Path(context).absolute()),
-    )
     table = {"data": IN_MEMORY, "split": dict(split or {}), "embeddings": paths}
     own = [PlatformSettings.model_validate({"name": name, **table}) for name in study.names]
-    settings = with_defaults(federation_of(study, own, engine))
+    settings = with_defaults(federation_of(study, own, engine, initial))
     if centralized:
         baselines = (*settings.training.baselines, CENTRALIZED)
         training = settings.training.model_copy(update={"baselines": baselines})
@@ -161,6 +162,10 @@ def _federation(
     if problems := memory_problems(settings):
         raise SettingsError("the study", problems)
     return settings
+
+
+def _absolute(path: Path | str | None) -> str | None:
+    return None if path is None else str(Path(path).absolute())
 
 
 @contextmanager

@@ -6,6 +6,7 @@ from typing import Any
 from fedner.api.tables import Table, settings_of
 from fedner.corpus.document import Corpus
 from fedner.errors import FednerError
+from fedner.runs.initial_model import opened_initial
 from fedner.runs.platform_data import load_platform
 from fedner.runs.protected_units import true_size
 from fedner.runs.public_files import open_named_files
@@ -60,7 +61,9 @@ def study_for(
     _require_no_pooling(settings)
     files = open_named_files(settings, "cpu")
     sizes = {name: _rounded_size(settings, name, corpus) for name, corpus in corpora.items()}
-    return study_of(settings, sizes, files.words.origin, files.context)
+    initial = opened_initial(settings)
+    named = None if initial is None else initial.named
+    return study_of(settings, sizes, files.words.origin, files.context, initial=named)
 
 
 def _require_no_pooling(settings: Settings) -> None:

@@ -7,7 +7,7 @@ from typing import Any
 from pydantic import BaseModel
 
 from fedner.runs.checks import public_problems
-from fedner.runs.embedding_checks import path_problems
+from fedner.runs.embedding_checks import initial_problems, path_problems
 from fedner.runs.study_defaults import with_defaults
 from fedner.settings import SettingProblem, Settings, SettingsError, attempt, resolved
 
@@ -43,7 +43,11 @@ def settings_of(sections: Mapping[str, Any], platforms: list[dict[str, Any]]) ->
 
 def memory_problems(settings: Settings) -> list[SettingProblem]:
     """Return the problems of a federation, but for those of data that no file holds."""
-    return [*public_problems(settings), *path_problems(settings)]
+    return [
+        *public_problems(settings),
+        *path_problems(settings),
+        *initial_problems(settings),
+    ]
 
 
 def _plain(value: object) -> object:

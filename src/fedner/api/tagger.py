@@ -198,6 +198,11 @@ def _with_mentions(found: Predicted) -> Document:
 
 def _blueprint(settings: Settings, num_sentences: int) -> Blueprint:
     """Return what a tagger that is trained alone is built from: a study of one platform."""
+    if settings.model.initial is not None:
+        raise FednerError(
+            "model.initial: a tagger that is trained by itself begins from scratch",
+            "Leave the key out; fedner.join trains a released model on texts of your own.",
+        )
     device = simulated_device(settings)
     files = open_named_files(settings, device)
     sizes = {_OWN: max(1, num_sentences)}

@@ -30,6 +30,12 @@ def train(
             "--platform", metavar="FILE", help="The own settings of a platform of a study; repeat."
         ),
     ] = None,
+    initial: Annotated[
+        Path | None,
+        typer.Option(
+            "--initial", metavar="FOLDER", help="Where the model lies that a study begins with."
+        ),
+    ] = None,
     out: Annotated[
         Path | None,
         typer.Option("--out", metavar="RUN", help="The run folder; default: runs/TITLE."),
@@ -47,7 +53,7 @@ def train(
     from fedner.cli.output import show_json
 
     settings, folder = _resolve(
-        source, tuple(platforms or ()), out, tuple(assignments or ()), resume=resume
+        source, tuple(platforms or ()), initial, out, tuple(assignments or ()), resume=resume
     )
     scores = train_shown(settings, folder, resume=resume, is_quiet=json)
     if json:
@@ -59,6 +65,7 @@ def train(
 def _resolve(
     source: Path,
     platforms: tuple[Path, ...],
+    initial: Path | None,
     out: Path | None,
     assignments: tuple[str, ...],
     *,
@@ -70,14 +77,19 @@ def _resolve(
     from fedner.runs.study_files import read_halves
 
     if source.is_dir():
-        if not resume or assignments or platforms:
+        if not resume or assignments or platforms or initial is not None:
             raise FednerError(
                 f"{source} is a folder",
                 "Name a federation file, or a run folder with --resume and nothing else.",
             )
         return open_run(source).settings(), source
     if platforms:
-        settings = read_halves(source, platforms, assignments)
+        settings = read_halves(source, platforms, assignments, initial)
+    elif initial is not None:
+        raise FednerError(
+            "--initial belongs to a study with --platform FILE",
+            f"A federation file says it itself: --set 'model.initial=\"{initial}\"'.",
+        )
     else:
         settings = read_settings(source, assignments)
     name = re.sub(r"[^\w.-]+", "-", settings.title).strip("-.") or "run"

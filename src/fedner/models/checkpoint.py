@@ -11,17 +11,28 @@ import copy
 import json
 import shutil
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field, fields, replace
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
 
-from fedner.corpus.schemes import canonical
 from fedner.durable import sync_folder, write_text
 from fedner.errors import FednerError
 from fedner.models.averaged import AnyTagger, AveragedTagger
+from fedner.models.checkpoint_card import (
+    CARD,
+    KIND,
+    UNHARMED,
+    VERSION,
+    WEIGHTS,
+    read_card,
+    recipes_of,
+    space_of,
+    tagger_space,
+    weights_in,
+)
 from fedner.models.checkpoint_embeddings import (
     CONTEXT,
     VECTORS,
@@ -30,7 +41,6 @@ from fedner.models.checkpoint_embeddings import (
     open_words,
 )
 from fedner.models.device import require_device
-from fedner.models.embeddings.low_rank import Adapter
 from fedner.models.embeddings.opening import AnyEncoder
 from fedner.models.embeddings.origin import EmbeddingOrigin
 from fedner.models.embeddings.trained_encoder import PretrainedEncoder
@@ -40,19 +50,28 @@ from fedner.models.layers.described import DescribedEmissions
 from fedner.models.layers.kind_crf import KindCRF
 from fedner.models.layers.linear_chain import LinearChain
 from fedner.models.layers.softmax import SoftmaxDecoder
-from fedner.models.stages import StageRecipe
 from fedner.models.tagger import Tagger
 from fedner.models.types import TypeVectors, type_vectors
 from fedner.models.zoo import Recipe, build_tagger
-from fedner.sealed import file_digest, read_sealed, seal_of
-from fedner.tensor_files import read_tensors, write_tensors
+from fedner.sealed import file_digest, seal_of
+from fedner.tensor_files import write_tensors
 from fedner.version import __version__
 
-WEIGHTS, CARD = "model.safetensors", "model.json"
-KIND, VERSION = "fedner tagger", 1
+__all__ = [
+    "CARD",
+    "KIND",
+    "VERSION",
+    "WEIGHTS",
+    "EmbeddingPaths",
+    "LoadedTagger",
+    "load_tagger",
+    "retyped",
+    "save_tagger",
+    "tagger_space",
+]
+
 _TYPE_VECTORS = "emissions.vectors"
 _OF_ANY_TYPES = ("token.", "type.", "outside.")  # what a described head holds of no single type
-_UNHARMED = "Take an unharmed copy of the model, or train it again."
 
 
 @dataclass(frozen=True, slots=True)
@@ -202,11 +221,9 @@ def load_tagger(
     """
     require_device(device)
     folder = Path(folder)
-    card = _read_card(folder)
-    if file_digest(folder / WEIGHTS) != card["weights"]["sha256"]:
-        raise FednerError(f"{folder / WEIGHTS} does not belong to {CARD}", _UNHARMED)
-    tensors, _ = read_tensors(folder / WEIGHTS, KIND, VERSION)
-    recipes, space = _recipes_of(card), _space_of(card)
+    card = read_card(folder)
+    tensors = weights_in(folder, card)
+    recipes, space = recipes_of(card), space_of(card)
     source, words_path = open_words(folder, card, vectors)
     trained: PretrainedEncoder | None = None
     encoder: AnyEncoder | None = None
@@ -235,7 +252,7 @@ def _parts(
     for key, tensor in tensors.items():
         _, number, name = key.split(".", 2)
         if int(number) >= len(parts):
-            raise FednerError(f"{WEIGHTS}: the weights do not fit {CARD}: {key}", _UNHARMED)
+            raise FednerError(f"{WEIGHTS}: the weights do not fit {CARD}: {key}", UNHARMED)
         parts[int(number)][name] = tensor
     return parts
 
@@ -269,7 +286,7 @@ def _filled(
     wrong = tagger.load_state_dict(held, strict=False)
     if wrong.missing_keys or wrong.unexpected_keys:
         names = [*wrong.missing_keys, *wrong.unexpected_keys]
-        raise FednerError(f"{WEIGHTS}: the weights do not fit {CARD}: {names}", _UNHARMED)
+        raise FednerError(f"{WEIGHTS}: the weights do not fit {CARD}: {names}", UNHARMED)
     return tagger
 
 
@@ -453,57 +470,6 @@ def _copy_embeddings(
             shutil.copytree(paths.context, place, dirs_exist_ok=True)
         else:
             shutil.copy2(paths.context, place)
-
-
-def _read_card(folder: Path) -> dict[str, Any]:
-    path = folder / CARD
-    if not path.is_file() or not (folder / WEIGHTS).is_file():
-        raise FednerError(
-            f"{folder} holds no model: {CARD} and {WEIGHTS} must both be there",
-            "Name the folder of a saved tagger; if saving was interrupted, save it again.",
-        )
-    return read_sealed(path, KIND, VERSION, _UNHARMED)
-
-
-def tagger_space(folder: Path) -> TagSpace:
-    """Return the tags of a saved tagger; nothing else of it is opened.
-
-    Raises:
-        FednerError: There is none, or it is damaged.
-    """
-    return _space_of(_read_card(folder))
-
-
-def _recipes_of(card: Mapping[str, Any]) -> tuple[Recipe, ...]:
-    """Return what a tagger is composed of: several recipes where it is an average."""
-    return tuple(_recipe_of(each) for each in card.get("members", [card["recipe"]]))
-
-
-def _recipe_of(stated: Mapping[str, Any]) -> Recipe:
-    given = dict(stated)
-    given["widths"] = tuple(given["widths"])
-    unknown = sorted(set(given) - {one.name for one in fields(Recipe)})
-    if unknown:
-        raise FednerError(
-            f"{CARD}: the recipe has fields {unknown} that this release lacks",
-            "Use the release that wrote the model.",
-        )
-    if given.get("adapter") is not None:
-        adapter = given["adapter"]
-        given["adapter"] = Adapter(**{**adapter, "targets": tuple(adapter["targets"])})
-    given["extra_stages"] = tuple(StageRecipe(**each) for each in given.get("extra_stages", ()))
-    # A field that an older release did not have yet stands for what its models did without.
-    return Recipe(**given)
-
-
-def _space_of(card: Mapping[str, Any]) -> TagSpace:
-    space = TagSpace.of(card["labels"], canonical(card["scheme"]))
-    if list(space.tags) != card["tags"]:
-        raise FednerError(
-            f"{CARD}: tags {card['tags']} are not those of its labels under {space.scheme}",
-            "Use the release that wrote the model.",
-        )
-    return space
 
 
 def _check_alphabet(tagger: Tagger, card: Mapping[str, Any]) -> None:

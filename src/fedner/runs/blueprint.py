@@ -136,7 +136,7 @@ def blueprint(
 
 def sized_recipe(model: ModelSettings) -> Recipe:
     """Return the recipe with the sizes that the settings give."""
-    given = model.model_dump(exclude={"recipe", "tag_scheme"}, exclude_none=True)
+    given = model.model_dump(exclude={"recipe", "tag_scheme", "initial"}, exclude_none=True)
     if "adapter" in given:
         given["adapter"] = Adapter(**given["adapter"])
     return replace(recipe_named(model.recipe), **given)

@@ -17,20 +17,30 @@ from fedner.runs.local_training import OnPoint, baseline_training, tell_point
 from fedner.runs.schedule import num_rounds, rounds_in_epoch
 from fedner.runs.site import Site
 from fedner.runs.site_taggers import finished_methods, keep_tagger
+from fedner.tensors import SharedState
+from fedner.training import load
 
 RECORD = f"baselines/{CENTRALIZED}.json"
 
 
 def train_joined(
-    sites: Sequence[Site], algorithm: Algorithm, folder: RunFolder, on_point: OnPoint
+    sites: Sequence[Site],
+    algorithm: Algorithm,
+    folder: RunFolder,
+    on_point: OnPoint,
+    beginning: SharedState | None = None,
 ) -> None:
     """Train one tagger on the joined data of all platforms and keep a copy with each.
+
+    It begins like the federated tagger, so that both differ in where the texts are and in nothing
+    else.
 
     Args:
         sites: All platforms, sorted by name; only a simulation has them in one place.
         algorithm: The federation's: the baseline trains for as many epochs.
         folder: The run folder.
         on_point: Called after every epoch.
+        beginning: The shared weights of the initial model; None begins from scratch.
     """
     if all(CENTRALIZED in finished_methods(site) for site in sites):
         return
@@ -44,6 +54,9 @@ def train_joined(
         label: text for site in reversed(sites) for label, text in site.descriptions().items()
     }
     tagger = first.blueprint.describing(described).tagger(space)
+    if beginning is not None:
+        with torch.no_grad():
+            load(tagger, beginning)
     plan = replace(baseline_training(study), epochs=epochs)
     with one_thread():
         train_centralized(

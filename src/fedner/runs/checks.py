@@ -17,7 +17,7 @@ from fedner.federated.algorithms import (
 from fedner.models.partition import PRESETS, shares_tags
 from fedner.models.zoo import RECIPES, Recipe, recipe_named
 from fedner.privacy.mechanisms import Mechanism
-from fedner.runs.embedding_checks import path_problems
+from fedner.runs.embedding_checks import initial_problems, path_problems
 from fedner.runs.platform_checks import data_problems
 from fedner.runs.privacy_checks import mechanism_for, privacy_problems
 from fedner.runs.study_defaults import algorithm_in_force, with_defaults
@@ -79,6 +79,7 @@ def cross_problems(settings: Settings) -> list[SettingProblem]:
     return [
         *public_problems(settings),
         *path_problems(settings),
+        *initial_problems(settings),
         *_engine_problems(settings),
         *_own_problems(settings),
     ]

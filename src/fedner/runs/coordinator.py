@@ -13,7 +13,14 @@ from fedner.federated.run import OnRound, RunRecord, run
 from fedner.federated.summation import PLAIN, Summation
 from fedner.privacy.mechanisms import Mechanism
 from fedner.runs.blueprint import blueprint
-from fedner.runs.folder import RunFolder
+from fedner.runs.folder import INITIAL, RunFolder
+from fedner.runs.initial_model import (
+    InitialModel,
+    facts_of,
+    first_weights,
+    located_initial,
+    require_named,
+)
 from fedner.runs.parts import require_charged
 from fedner.runs.privacy import server_noise
 from fedner.runs.privacy_checks import require_provable
@@ -38,6 +45,7 @@ def coordinate(
     device: str = "cpu",
     run_name: str | None = None,
     timeout: float | None = None,
+    initial: InitialModel | Path | str | None = None,
 ) -> RunRecord:
     """Run a study to its last round, then let every platform finish by itself.
 
@@ -69,25 +77,31 @@ def coordinate(
         device: Where the sums are computed.
         run_name: Names the run to the platforms; None takes the study's title.
         timeout: Seconds that all replies to an order may take; None waits for ever.
+        initial: The model that the study begins with, opened or its folder; platforms get its
+            weights with the first order.
 
     Raises:
         FednerError: Too few platforms answered, the folder holds another run or study, or
-            mechanism and summation do not fit the study.
+            mechanism, summation or initial model do not fit the study.
     """
     chosen = algorithm_for(study, algorithm)
     plan = blueprint(study, declared_files(study) if files is None else files, device, mechanism)
     require_provable(study, chosen, plan.mechanism)
     require_charged(study, summation)
+    model = _initial(study, initial)
+    first, began = first_weights(plan, model), None if model is None else facts_of(study, model)
     settings = run_settings(study, chosen, server_noise(plan, chosen), run_name)
     settings = replace(settings, timeout=timeout, summation=summation)
     if folder is not None:
         RunFolder(Path(folder)).keep_study(study)
+        if began is not None:
+            RunFolder(Path(folder)).write(INITIAL, began.as_dict())
     elif not study.is_deployed:
         settings = replace(settings, checkpoint_every=0)
     done = run(
         chosen,
         engine,
-        plan.initial_shared(),
+        first,
         settings,
         study.seed,
         None if folder is None else Path(folder),
@@ -95,6 +109,14 @@ def coordinate(
         on_round=on_round,
     )
     if folder is not None:
-        write_shared_model(Path(folder), plan, done)
-        write_coordinator_report(Path(folder), study, done)
+        write_shared_model(Path(folder), plan, done, began)
+        write_coordinator_report(Path(folder), study, done, began)
     return done
+
+
+def _initial(study: Study, given: InitialModel | Path | str | None) -> InitialModel | None:
+    """Return the model that the study begins with, whose digest is the study's."""
+    if not isinstance(given, InitialModel):
+        return located_initial(study, given)
+    require_named(given, study.model.initial)
+    return given

@@ -45,6 +45,19 @@ def path_problems(settings: Settings) -> Iterator[SettingProblem]:
             )  # fmt: skip
 
 
+def initial_problems(settings: Settings) -> Iterator[SettingProblem]:
+    """Yield an initial model where nothing lies, or where nothing could begin with it."""
+    path = settings.model.initial
+    if path is not None and not Path(path).is_dir():
+        expected = "the folder of a released model (RUN/model), or of a finished run"
+        yield SettingProblem("model.initial", path, expected, nearest_path(Path(path)))
+    elif path is not None and settings.partition.shared == "nothing":
+        yield SettingProblem(
+            "model.initial", path, "no such key where nothing is shared",
+            "Only shared weights begin with it: share a module (partition.shared).",
+        )  # fmt: skip
+
+
 def trains_encoder(recipe: str) -> bool:
     """Whether a recipe, if there is such a one, trains its encoder."""
     named = {each.name.lower(): each for each in RECIPES.values()}

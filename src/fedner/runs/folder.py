@@ -16,12 +16,14 @@ from fedner.federated.record import RoundRecord, read_rounds
 from fedner.federated.run import RECORD
 from fedner.models.checkpoint import CARD
 from fedner.runs.records.border import UNHARMED, Kind, read_as
+from fedner.runs.records.facts import InitialFacts
 from fedner.runs.records.privacy import PrivacySpent
 from fedner.settings import Settings, Study, dotted, nearest, parse, parse_as
 
 SETTINGS = "settings.json"
 STUDY = "study.json"
 PARTS = "parts.json"
+INITIAL = "initial.json"
 FACTS = "facts.json"
 SCORES = "scores.json"
 DISCLOSURE = "disclosure.json"
@@ -36,7 +38,7 @@ METHODS = (LOCAL_ONLY, FEDERATED, CENTRALIZED)
 # Written before a run has anything that could be resumed.
 LEDGER_NAME = "ledger_name.json"
 _UNFINISHED = "The platform may not have finished the run yet."
-BEGINNING = (SETTINGS, STUDY, PARTS, LEDGER_NAME)
+BEGINNING = (SETTINGS, STUDY, PARTS, INITIAL, LEDGER_NAME)
 
 
 def write_record(folder: Path, name: str, record: Mapping[str, Any]) -> None:
@@ -174,6 +176,14 @@ class RunFolder:
             FednerError: The record is damaged.
         """
         return self.read_as(PrivacySpent, PRIVACY) if (self.path / PRIVACY).is_file() else None
+
+    def initial(self) -> InitialFacts | None:
+        """Return what the run began with; None for a run from scratch.
+
+        Raises:
+            FednerError: The record is damaged.
+        """
+        return self.read_as(InitialFacts, INITIAL) if (self.path / INITIAL).is_file() else None
 
     def keep_study(self, study: Study) -> None:
         """Write the public study of the run, or check that one which goes on has the same.

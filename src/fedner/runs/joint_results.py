@@ -23,7 +23,8 @@ def write_joint_results(sites: Sequence[Site], folder: RunFolder) -> RunScores:
     platforms = {name: each.read_as(PlatformScores, SCORES) for name, each in held.items()}
     is_synthetic = all(site.data.is_synthetic for site in sites)
     scores = RunScores(study.title, study.seed, is_synthetic, platforms)
-    facts = RunFacts.of({name: each.read_as(SiteFacts, FACTS) for name, each in held.items()})
+    own = {name: each.read_as(SiteFacts, FACTS) for name, each in held.items()}
+    facts = RunFacts.of(own, folder.initial())
     disclosed = {name: each.read_as(Disclosure, DISCLOSURE) for name, each in held.items()}
     folder.write(FACTS, facts.as_dict())
     folder.write(SCORES, scores.as_dict())

@@ -124,26 +124,37 @@ def declared_files(study: Study) -> PublicFiles:
             are in those files.
     """
     held, recipe = study.embeddings, recipe_named(study.model.recipe)
+    words, context = _stated(study)
     if recipe.trains_encoder or (held.trainable and held.words is not None and recipe.words):
         raise FednerError(
             "this study trains its embeddings: the first weights are in their files",
             "Give the coordinator the files that the study names (its own embeddings.words or "
             "embeddings.context).",
         )
+    return PublicFiles(words, context)
+
+
+def stated_origins(study: Study) -> tuple[EmbeddingOrigin, EmbeddingOrigin | None]:
+    """Return what a study says of its word vectors and of its encoder; no file is opened."""
+    words, context = _stated(study)
+    return words.origin, context
+
+
+def _stated(study: Study) -> tuple[WordSource, EmbeddingOrigin | None]:
+    held, context = study.embeddings, None
     words: WordSource
-    if not recipe.words:
+    if not recipe_named(study.model.recipe).words:
         words = HashedWords(1, 1, "always")
     elif held.words is not None:
         words = DeclaredWords(held.words, held.lowercase or DEFAULT_LOWERCASE, held.unknown)
     else:
         words = open_words(study, None)
-    context = None
     if held.context is not None:
         facts = held.context
         context = EmbeddingOrigin(
             DECLARED, facts.name, facts.digest, facts.dimension, layers=facts.layers
         )
-    return PublicFiles(words, context)
+    return words, context
 
 
 def open_files(study: Study, own: OwnEmbeddings, device: str) -> PublicFiles:

@@ -18,16 +18,19 @@ from fedner.models.checkpoint import save_tagger
 from fedner.models.features import TagSpace
 from fedner.models.partition import ALWAYS_PRIVATE, Partition, lies_under
 from fedner.models.zoo import Recipe
+from fedner.privacy.mechanisms import Mechanism
 from fedner.runs.blueprint import Blueprint
 from fedner.runs.folder import MODEL_CARD
+from fedner.runs.initial_facts import NO_PRIVACY
+from fedner.runs.records.facts import InitialFacts
 from fedner.runs.release_costs import merged, recorded_events, spent_on
 from fedner.runs.report.shared_card import shared_card
 from fedner.runs.trust import trust_note
 from fedner.runs.type_descriptions import DESCRIBED, public_descriptions
+from fedner.settings import Study
 from fedner.training import load
 
 SHARED_MODEL = "model"
-NO_PRIVACY = "no differential privacy"
 
 
 def releases_model(recipe: Recipe, partition: Partition) -> bool:
@@ -36,13 +39,16 @@ def releases_model(recipe: Recipe, partition: Partition) -> bool:
     return recipe.head == DESCRIBED and not kept
 
 
-def write_shared_model(folder: Path, plan: Blueprint, done: RunRecord) -> Path | None:
+def write_shared_model(
+    folder: Path, plan: Blueprint, done: RunRecord, initial: InitialFacts | None = None
+) -> Path | None:
     """Write the shared model of a finished run into its folder, where it has one.
 
     Args:
         folder: The coordinator's folder.
         plan: The coordinator's blueprint; its files may be declared only.
         done: What the run came to.
+        initial: What the run began with; None for a run from scratch.
 
     Returns:
         Where the model stands; None where the run shares no whole tagger, or has no public type.
@@ -60,7 +66,8 @@ def write_shared_model(folder: Path, plan: Blueprint, done: RunRecord) -> Path |
     space = TagSpace.of(tuple(descriptions), plan.study.model.tag_scheme)
     tagger = model.tagger(space)
     load(tagger, done.shared)
-    place, facts = owner_folder(folder / SHARED_MODEL), model_facts(plan, done.rounds)
+    place = owner_folder(folder / SHARED_MODEL)
+    facts = model_facts(plan.study, plan.mechanism, done.rounds, initial)
     save_tagger(
         place,
         tagger,
@@ -82,9 +89,14 @@ def write_shared_model(folder: Path, plan: Blueprint, done: RunRecord) -> Path |
     return place
 
 
-def model_facts(plan: Blueprint, rounds: Iterable[RoundRecord]) -> dict[str, Any]:
-    """Return what the released model says of itself."""
-    study, every = plan.study, list(rounds)
+def model_facts(
+    study: Study,
+    mechanism: Mechanism | None,
+    rounds: Iterable[RoundRecord],
+    initial: InitialFacts | None = None,
+) -> dict[str, Any]:
+    """Return what the released model says of itself; no platform is named."""
+    every = list(rounds)
     return {
         "run": study.title,
         "method": "shared",
@@ -93,18 +105,20 @@ def model_facts(plan: Blueprint, rounds: Iterable[RoundRecord]) -> dict[str, Any
         "rounds": len(every),
         "platforms": len(study.platforms),
         "types": public_descriptions(study),
-        "privacy": privacy_facts(plan, every),
+        "privacy": privacy_facts(study, mechanism, every),
+        "initial": None if initial is None else initial.carried(),
     }
 
 
-def privacy_facts(plan: Blueprint, rounds: list[RoundRecord]) -> dict[str, Any] | str:
+def privacy_facts(
+    study: Study, mechanism: Mechanism | None, rounds: list[RoundRecord]
+) -> dict[str, Any] | str:
     """Return the largest epsilon of a platform by the coordinator's record, and what it means.
 
     Guarantee:
         A unit lies on one platform: what was released tells at most this epsilon of it. An epsilon
         of None is infinite. Simulated noise is named so.
     """
-    study, mechanism = plan.study, plan.mechanism
     if mechanism is None:
         return NO_PRIVACY
     delta = study.privacy.delta

@@ -37,6 +37,14 @@ from fedner.runs.folder import (
     check_folder,
     discard_empty,
 )
+from fedner.runs.initial_facts import began_with
+from fedner.runs.initial_model import (
+    InitialModel,
+    facts_of,
+    first_weights,
+    named_initial,
+    opened_initial,
+)
 from fedner.runs.joint_results import write_joint_results
 from fedner.runs.ledgers import require_ledgers, require_room
 from fedner.runs.local_training import BaselinePoint, OnPoint, train_baseline
@@ -54,7 +62,7 @@ from fedner.runs.site_answer import SiteAnswer
 from fedner.runs.site_results import show_results, write_results
 from fedner.runs.site_taggers import finished_methods
 from fedner.scoring import Scores
-from fedner.settings import Settings, SettingsError, platform_settings_of, study_of
+from fedner.settings import NamedModel, Settings, SettingsError, platform_settings_of, study_of
 
 
 def _nothing(*_: object) -> None:
@@ -114,21 +122,43 @@ def train_run(
     check_folder(path, settings, resume=resume)
     require_fitting(settings, algorithm, mechanism)
     require_ledgers(settings, mechanism)
+    initial = opened_initial(settings)
     sites = open_sites(
-        settings, path, tell.say, corpora=corpora, algorithm=algorithm, mechanism=mechanism
+        settings,
+        path,
+        tell.say,
+        corpora=corpora,
+        algorithm=algorithm,
+        mechanism=mechanism,
+        initial=None if initial is None else initial.named,
     )
+    if initial is not None:
+        _tell_beginning(sites[0], initial, tell)
     chosen = algorithm_for(sites[0].study, algorithm)
     require_charged(sites[0].study, summation)
     tell.data(sites)
     was_there = path.exists()
     folder = begin(path, settings, resume=resume)
     try:
-        _train(settings, sites, chosen, summation, folder, tell, resume=resume)
+        _train(settings, sites, chosen, summation, folder, tell, initial, resume=resume)
     except Exception:
         if not resume:
             discard_empty(folder, keeps_root=was_there)
         raise
-    return _finished(settings, sites, chosen, folder, tell)
+    return _finished(settings, sites, chosen, folder, tell, initial)
+
+
+def _tell_beginning(site: Site, initial: InitialModel, tell: Progress) -> None:
+    """Check that a run can begin with a model, and say what is known of it.
+
+    Raises:
+        FednerError: It does not fit the study.
+    """
+    first_weights(site.blueprint, initial)
+    facts = facts_of(site.study, initial)
+    tell.say(began_with(facts))
+    for warning in facts.warnings:
+        tell.say(f"warning: {warning}")
 
 
 def open_sites(
@@ -141,6 +171,7 @@ def open_sites(
     algorithm: Algorithm | None = None,
     mechanism: Mechanism | None = None,
     knows_types: bool = False,
+    initial: NamedModel | None = None,
 ) -> list[Site]:
     """Open every platform of a federation file, sorted by name.
 
@@ -154,6 +185,7 @@ def open_sites(
         mechanism: A mechanism of one's own in place of the one that the settings name.
         knows_types: Whether the types of all platforms are known here, declared or not, as where
             nothing is sent.
+        initial: The model that the run begins with, where it was opened before.
 
     Raises:
         FednerError: Data, embeddings or the partition do not fit together.
@@ -169,7 +201,8 @@ def open_sites(
     require_units(settings, data, mechanism)
     sizes = {name: true_size(each, settings.privacy, mechanism) for name, each in data.items()}
     known = {n: each.labels for n, each in data.items() if knows_types or each.is_synthetic}
-    study = study_of(settings, sizes, files.words.origin, files.context, known)
+    first = named_initial(settings, path) if initial is None else initial
+    study = study_of(settings, sizes, files.words.origin, files.context, known, first)
     return [
         open_site(
             study,
@@ -207,6 +240,7 @@ def _train(
     summation: Summation,
     folder: RunFolder,
     tell: Progress,
+    initial: InitialModel | None,
     *,
     resume: bool,
 ) -> None:
@@ -237,6 +271,7 @@ def _train(
             device=plan.device,
             run_name=run_name,
             timeout=settings.engine.timeout,
+            initial=initial,
         )
 
 
@@ -303,12 +338,14 @@ def _finished(
     algorithm: Algorithm,
     folder: RunFolder,
     tell: Progress,
+    initial: InitialModel | None,
 ) -> RunScores:
     """Train the centralized baseline, write what all platforms together came to; return it."""
     has_more = CENTRALIZED in settings.training.baselines
     if has_more:
         tell.say("centralized: all data in one place, which privacy forbids; as a bound")
-        train_joined(sites, algorithm, folder, tell.baseline)
+        first = None if initial is None else first_weights(sites[0].blueprint, initial)
+        train_joined(sites, algorithm, folder, tell.baseline, first)
         tell.say("scoring on every platform's test part")
     for site in sites:
         if has_more:

@@ -19,6 +19,7 @@ from fedner.runs.outcome import Outcome, outcome_of, platform_scores, unit_count
 from fedner.runs.privacy_record import site_spent
 from fedner.runs.records import (
     Disclosure,
+    InitialFacts,
     PlatformScores,
     PrivacySpent,
     RunDisclosure,
@@ -81,7 +82,7 @@ def show_results(site: Site, on_method: OnMethod) -> None:
 
 def site_facts(site: Site, rounds: int) -> SiteFacts:
     """Return what a platform's folder keeps of the run beside its results."""
-    partition = site.blueprint.partition
+    partition, first = site.blueprint.partition, site.study.model.initial
     return SiteFacts(
         title=site.study.title,
         rounds=rounds,
@@ -89,6 +90,7 @@ def site_facts(site: Site, rounds: int) -> SiteFacts:
         shared=tuple(partition.shared),
         private=tuple(partition.private),
         data=site.data.facts(),
+        initial=None if first is None else InitialFacts(first.name, first.digest),
         versions={
             "fedner": __version__,
             "torch": str(torch.__version__),

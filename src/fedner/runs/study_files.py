@@ -7,6 +7,7 @@ from pathlib import Path
 from fedner.durable import write_text
 from fedner.errors import FednerError
 from fedner.federated.checkpoints import owner_folder
+from fedner.runs.initial_model import located_initial, opened_initial, require_same_kind
 from fedner.runs.platform_data import load_platforms
 from fedner.runs.protected_units import true_size
 from fedner.runs.study_checks import (
@@ -110,7 +111,10 @@ def check_files(
 
 
 def read_halves(
-    study_path: Path, platform_paths: Sequence[Path], assignments: Sequence[str] = ()
+    study_path: Path,
+    platform_paths: Sequence[Path],
+    assignments: Sequence[str] = (),
+    initial: Path | None = None,
 ) -> Settings:
     """Read a study and the settings of all its platforms as one federation, for a simulation.
 
@@ -118,10 +122,12 @@ def read_halves(
         study_path: The study.
         platform_paths: The own settings of each of its platforms.
         assignments: `key=value` over the study; `engine.` says where the simulation computes.
+        initial: Where the model lies that the study begins with.
 
     Raises:
         SettingsError: All problems of all files at once.
-        FednerError: A file cannot be read, or the files are not those of the study's platforms.
+        FednerError: A file cannot be read, the files are not those of the study's platforms, or
+            the initial model is not the study's.
     """
     of_study = [each for each in assignments if not each.lstrip().startswith(_ENGINE)]
     of_engine = [each for each in assignments if each not in of_study]
@@ -130,7 +136,8 @@ def read_halves(
         raise SettingsError(str(study_path), problems)
     engine = override({}, of_engine).get("engine")
     chosen = None if engine is None else parse_as(EngineSettings, engine, "--set engine")
-    return federation_of(study, own, chosen)
+    located_initial(study, initial)
+    return federation_of(study, own, chosen, None if initial is None else str(initial.resolve()))
 
 
 def _attempted_halves(
@@ -181,7 +188,11 @@ def halves_of(federation: Settings) -> Halves:
     data = load_platforms(federation)
     built_in = {name: each.labels for name, each in data.items() if each.is_synthetic}
     sizes = {name: true_size(each, federation.privacy) for name, each in data.items()}
-    study = study_of(federation, sizes, words, context, built_in)
+    initial = opened_initial(federation)
+    named = None if initial is None else initial.named
+    study = study_of(federation, sizes, words, context, built_in, named)
+    if initial is not None:
+        require_same_kind(study, initial)
     own = {name: platform_settings_of(federation, name) for name in data}
     return Halves(study, own, undeclared)
 

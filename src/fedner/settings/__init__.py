@@ -48,6 +48,7 @@ from fedner.settings.sections import (
 )
 from fedner.settings.study import (
     NamedEncoder,
+    NamedModel,
     NamedVectors,
     Study,
     StudyEmbeddings,
@@ -63,6 +64,7 @@ __all__ = [
     "SYNTHETIC",
     "EngineSettings",
     "NamedEncoder",
+    "NamedModel",
     "NamedVectors",
     "OwnEmbeddings",
     "PlatformEntry",

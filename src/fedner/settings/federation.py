@@ -28,10 +28,12 @@ from fedner.settings.sections import (
 )
 from fedner.settings.study import (
     NamedEncoder,
+    NamedModel,
     NamedVectors,
     Seed,
     Study,
     StudyEmbeddings,
+    StudyModel,
     StudyPlatform,
 )
 
@@ -40,7 +42,6 @@ SHARED_SECTIONS = (
     "title",
     "seed",
     "types",
-    "model",
     "partition",
     "algorithm",
     "local_optimizer",
@@ -50,6 +51,20 @@ SHARED_SECTIONS = (
 )
 # What everybody knows of an embedding; `embeddings` without its paths.
 EMBEDDING_FACTS = ("dimension", "buckets", "lowercase", "unknown", "trainable")
+
+
+class FederationModel(ModelSettings):
+    """Which tagger, and what its shared weights begin with.
+
+    `initial` is the folder of a released model, or of a finished run; None begins from scratch.
+    """
+
+    initial: str | None = None
+
+    def __repr__(self) -> str:
+        return f"FederationModel({self.recipe!r})"
+
+    __str__ = __repr__
 
 
 class PlatformEntry(PlatformSettings):
@@ -77,7 +92,7 @@ class Settings(Section):
     title: str = "federation"
     seed: Seed = 1
     types: Types = Field(default_factory=dict)
-    model: ModelSettings = Field(default_factory=ModelSettings)
+    model: FederationModel = Field(default_factory=FederationModel)
     embeddings: EmbeddingSettings = Field(default_factory=EmbeddingSettings)
     partition: PartitionSettings = Field(default_factory=PartitionSettings)
     algorithm: AlgorithmSettings = Field(default_factory=AlgorithmSettings)
@@ -149,6 +164,7 @@ def study_of(
     words: Origin | None = None,
     context: Origin | None = None,
     labels: Mapping[str, Sequence[str]] | None = None,
+    initial: NamedModel | None = None,
 ) -> Study:
     """Return the public half of a federation file.
 
@@ -159,13 +175,16 @@ def study_of(
         context: The encoder that it names by its path; ignored where there is none.
         labels: Types that are public although the file does not declare them: those of built-in
             platforms.
+        initial: The model that the file begins with, by name and digest; ignored where it begins
+            from scratch.
 
     Raises:
-        FednerError: An embedding or a size is missing.
+        FednerError: An embedding, the initial model or a size is missing.
     """
     built_in = labels or {}
     return Study(
         **_training_without_pooling({key: getattr(federation, key) for key in SHARED_SECTIONS}),
+        model=_study_model(federation.model, initial),
         embeddings=_study_embeddings(federation.embeddings, words, context),
         platforms=tuple(
             _study_platform(each, public_sizes, built_in.get(each.name))
@@ -179,6 +198,19 @@ def _training_without_pooling(sections: dict[str, Any]) -> dict[str, Any]:
     training: TrainingSettings = sections["training"]
     kept = tuple(each for each in training.baselines if each != "centralized")
     return {**sections, "training": training.model_copy(update={"baselines": kept})}
+
+
+def _study_model(held: FederationModel, initial: NamedModel | None) -> StudyModel:
+    if held.initial is not None and initial is None:
+        raise FednerError(
+            "model.initial names a folder, and a study needs its digest", "Open it first."
+        )
+    return StudyModel(**_sizes(held), initial=None if held.initial is None else initial)
+
+
+def _sizes(model: ModelSettings) -> dict[str, Any]:
+    """Return what a model is composed of, without what it begins with."""
+    return {key: getattr(model, key) for key in ModelSettings.model_fields}
 
 
 def _study_embeddings(
@@ -245,7 +277,10 @@ def platform_settings_of(federation: Settings, name: str) -> PlatformSettings:
 
 
 def federation_of(
-    study: Study, platforms: Sequence[PlatformSettings], engine: EngineSettings | None = None
+    study: Study,
+    platforms: Sequence[PlatformSettings],
+    engine: EngineSettings | None = None,
+    initial: str | None = None,
 ) -> Settings:
     """Return one federation of a study and the settings of all its platforms, for a simulation.
 
@@ -253,6 +288,7 @@ def federation_of(
         study: The public half.
         platforms: The private half of each of its platforms, in any order.
         engine: Where they compute; by default on the device that all of them name, or the CPU.
+        initial: Where the model lies that the study begins with; by default its name stands in.
 
     Raises:
         FednerError: A platform of the study is missing, or one is not in it or there twice.
@@ -261,7 +297,7 @@ def federation_of(
     entries = tuple(platform_entry(each, own[each.name]) for each in study.platforms)
     devices = {platform.device or "cpu" for platform in platforms}
     chosen = engine or EngineSettings(device=devices.pop() if len(devices) == 1 else "cpu")
-    return joined(study, entries, own[study.platforms[0].name].embeddings, chosen)
+    return joined(study, entries, own[study.platforms[0].name].embeddings, chosen, initial)
 
 
 def joined(
@@ -269,6 +305,7 @@ def joined(
     entries: tuple[PlatformEntry, ...],
     paths: OwnEmbeddings,
     engine: EngineSettings | None = None,
+    initial: str | None = None,
 ) -> Settings:
     """Return the federation of a study whose platforms have both their halves.
 
@@ -277,13 +314,16 @@ def joined(
         entries: Its platforms, with both halves (`platform_entry`).
         paths: Where the embeddings lie.
         engine: Where platforms compute.
+        initial: Where the model lies that the study begins with; by default its name stands in.
 
     Raises:
         FednerError: The study names an embedding, and there is no path of it.
     """
-    named = study.embeddings
+    named, first = study.embeddings, study.model.initial
+    path = None if first is None else initial or first.name
     return Settings(
         **{key: getattr(study, key) for key in SHARED_SECTIONS},
+        model=FederationModel(**_sizes(study.model), initial=path),
         embeddings=EmbeddingSettings(
             words=HASHED if named.words is None else _path(paths.words, "words"),
             context=NO_CONTEXT if named.context is None else _path(paths.context, "context"),

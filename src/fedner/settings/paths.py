@@ -20,7 +20,10 @@ def resolved(settings: Settings, folder: Path) -> Settings:
     """Return the settings with every path made absolute; relative ones are relative to `folder`."""
     platforms = tuple(resolved_platform(each, folder) for each in settings.platforms)
     embeddings = _absolute_in(settings.embeddings, EMBEDDING_PATHS, folder)
-    return settings.model_copy(update={"embeddings": embeddings, "platforms": platforms})
+    model = _absolute_in(settings.model, ("initial",), folder)
+    return settings.model_copy(
+        update={"model": model, "embeddings": embeddings, "platforms": platforms}
+    )
 
 
 def resolved_platform(settings: Platform, folder: Path) -> Platform:
@@ -52,7 +55,8 @@ def escape_problems(settings: Settings) -> list[SettingProblem]:
     "C:\temp" is valid TOML: a tab and "emp". No path is meant to hold such characters.
     """
     held = settings.embeddings
-    problems = _escapes({f"embeddings.{key}": getattr(held, key) for key in EMBEDDING_PATHS})
+    problems = _escapes({"model.initial": settings.model.initial})
+    problems += _escapes({f"embeddings.{key}": getattr(held, key) for key in EMBEDDING_PATHS})
     for number, platform in enumerate(settings.platforms):
         problems += platform_escape_problems(platform, f"platforms[{number}].")
     return problems

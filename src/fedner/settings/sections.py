@@ -41,6 +41,7 @@ Rate = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 
 MAX_TYPE_NAME = 100
 MAX_DESCRIPTION = 300
+MAX_MODEL_NAME = 200
 
 
 def _require_described(types: dict[str, str]) -> dict[str, str]:
@@ -65,6 +66,18 @@ def _is_line(text: str, most: int) -> bool:
     return 0 < len(text) <= most and text.isprintable() and text.strip() == text
 
 
+def _require_line(name: str) -> str:
+    if not _is_line(name, MAX_MODEL_NAME):
+        raise PydanticCustomError(
+            "line",
+            "1 to {most} printable characters in one line, without a blank at either end",
+            {"most": MAX_MODEL_NAME},
+        )
+    return name
+
+
+# What people call a model.
+ModelName = Annotated[str, AfterValidator(_require_line)]
 # Entity types by name, each with a description of one line.
 Types = Annotated[dict[str, str], AfterValidator(_require_described)]
 

@@ -16,6 +16,7 @@ from fedner.settings.sections import (
     Digest,
     LocalOptimizerSettings,
     Lowercase,
+    ModelName,
     ModelSettings,
     ParticipationSettings,
     PartitionSettings,
@@ -95,6 +96,29 @@ def _named_or_none(value: object, absent: str) -> object:
     return value
 
 
+class NamedModel(Section):
+    """The model that a federation begins with; only whoever coordinates opens it."""
+
+    name: ModelName
+    digest: Digest
+
+
+class StudyModel(ModelSettings):
+    """Which tagger, and what its shared weights begin with: None begins from scratch."""
+
+    initial: NamedModel | None = None
+
+    @field_validator("initial", mode="before")
+    @classmethod
+    def _is_named(cls, value: object) -> object:
+        if isinstance(value, str):
+            raise PydanticCustomError(
+                "named",
+                "a table with name and digest (whoever coordinates says where it lies: --initial)",
+            )
+        return value
+
+
 class StudyPlatform(Section):
     """What everyone knows of a platform.
 
@@ -130,7 +154,7 @@ class Study(Section):
     title: str = "study"
     seed: Seed = 1
     types: Types = Field(default_factory=dict)
-    model: ModelSettings = Field(default_factory=ModelSettings)
+    model: StudyModel = Field(default_factory=StudyModel)
     embeddings: StudyEmbeddings = Field(default_factory=StudyEmbeddings)
     partition: PartitionSettings = Field(default_factory=PartitionSettings)
     algorithm: AlgorithmSettings = Field(default_factory=AlgorithmSettings)

@@ -3,7 +3,7 @@
 from fedner.runs.records.border import UNHARMED, as_json, read_as
 from fedner.runs.records.counts import MethodCounts, UnitCounts
 from fedner.runs.records.disclosure import DescribedTensor, Disclosure, RunDisclosure
-from fedner.runs.records.facts import PlatformFacts, RunFacts, SiteFacts
+from fedner.runs.records.facts import InitialFacts, PlatformFacts, RunFacts, SiteFacts
 from fedner.runs.records.privacy import (
     Grant,
     LedgerSpent,
@@ -30,6 +30,7 @@ __all__ = [
     "Gain",
     "Grant",
     "Incident",
+    "InitialFacts",
     "LedgerSpent",
     "MeanF1",
     "MethodCounts",

@@ -42,6 +42,32 @@ class PlatformFacts:
 
 
 @dataclass(frozen=True, slots=True)
+class InitialFacts:
+    """What a run began with, in place of weights that the seed drew.
+
+    Attributes:
+        name: What people call the model.
+        digest: Names this very model.
+        facts: What it says of itself: its run, its privacy, what it began with; None at a
+            platform, which gets the weights alone.
+        warnings: What the platforms of a run under differential privacy should know of it.
+    """
+
+    name: str
+    digest: str
+    facts: Mapping[str, Any] | None = None
+    warnings: tuple[str, ...] = ()
+
+    def carried(self) -> dict[str, Any]:
+        """Return what is handed on with a model that began with this one: no platform's name."""
+        return {"name": self.name, "digest": self.digest, "facts": self.facts}
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return the record as JSON can carry it."""
+        return as_json(self)
+
+
+@dataclass(frozen=True, slots=True)
 class SiteFacts:
     """What a platform's folder keeps of a run beside its results.
 
@@ -53,6 +79,7 @@ class SiteFacts:
         private: The names of the private weights.
         data: Of its data.
         versions: What it was made with.
+        initial: What the run began with; None for a run from scratch.
     """
 
     title: str
@@ -62,6 +89,7 @@ class SiteFacts:
     private: tuple[str, ...]
     data: PlatformFacts
     versions: Mapping[str, str]
+    initial: InitialFacts | None
 
     def as_dict(self) -> dict[str, Any]:
         """Return the record as JSON can carry it."""
@@ -81,6 +109,7 @@ class RunFacts:
         synthetic: Whether every platform is a built-in one.
         public_sizes: The size that everybody knows, by platform.
         platforms: Of the data of each platform.
+        initial: What the run began with; None for a run from scratch.
     """
 
     title: str
@@ -91,10 +120,16 @@ class RunFacts:
     synthetic: bool
     public_sizes: Mapping[str, int]
     platforms: Mapping[str, PlatformFacts]
+    initial: InitialFacts | None
 
     @classmethod
-    def of(cls, sites: Mapping[str, SiteFacts]) -> "RunFacts":
-        """Return the facts of the sites as one record; what all have in common stands once."""
+    def of(cls, sites: Mapping[str, SiteFacts], initial: InitialFacts | None = None) -> "RunFacts":
+        """Return the facts of the sites as one record; what all have in common stands once.
+
+        Args:
+            sites: The facts of each.
+            initial: What the run began with, where more is known of it than sites know.
+        """
         first = next(iter(sites.values()))
         return cls(
             title=first.title,
@@ -105,6 +140,7 @@ class RunFacts:
             synthetic=all(each.data.synthetic for each in sites.values()),
             public_sizes={name: each.public_size for name, each in sites.items()},
             platforms={name: each.data for name, each in sites.items()},
+            initial=first.initial if initial is None else initial,
         )
 
     def as_dict(self) -> dict[str, Any]:

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from fedner.runs.records.border import JsonNoised, JsonScores, as_json
+from fedner.runs.records.facts import InitialFacts
 
 State = Literal["reported", "not reported", "missing"]
 
@@ -64,6 +65,7 @@ class ScoreReports:
         seconds: How long all rounds took.
         platforms: What each platform of the study reported.
         incidents: Refused updates and missing answers.
+        initial: What the run began with; None for a run from scratch.
     """
 
     title: str
@@ -73,6 +75,7 @@ class ScoreReports:
     seconds: float
     platforms: Mapping[str, ReportedPlatform]
     incidents: tuple[Incident, ...]
+    initial: InitialFacts | None
 
     @property
     def methods(self) -> list[str]:

@@ -14,7 +14,14 @@ from typing import Any
 from fedner.models.partition import shares_tags
 from fedner.models.zoo import recipe_named
 from fedner.runs.annotated_types import left_out_words
-from fedner.runs.records import Gain, PlatformFacts, PlatformScores, PrivacySpent
+from fedner.runs.initial_facts import COVERS, began_with
+from fedner.runs.records import (
+    Gain,
+    InitialFacts,
+    PlatformFacts,
+    PlatformScores,
+    PrivacySpent,
+)
 from fedner.runs.report.card_words import (
     ALL_TYPES,
     GAIN_WORDS,
@@ -71,10 +78,11 @@ def card(found: Findings, tagger: PurePath) -> str:
         _scores(found),
         _types(found),
         privacy(found.privacy),
+        _beginning(found),
         _left(found),
         use(tagger),
         section("Limits", bullets(_limits(found))),
-        section("Settings", code_block(stated(found.settings), "json")),
+        section("Settings", code_block(stated(found.settings, found.facts.initial), "json")),
         versions(found.facts.versions),
     )
 
@@ -321,6 +329,16 @@ def privacy(spent: PrivacySpent | None) -> str:
     )
 
 
+def _beginning(found: Findings) -> str:
+    """Return the section on the model that the run began with; empty for a run from scratch."""
+    first = found.facts.initial
+    if first is None:
+        return ""
+    covers = "" if found.privacy is None else COVERS
+    warnings = bullets(escaped(each) for each in first.warnings)
+    return section("Initial model", escaped(began_with(first)), covers, warnings)
+
+
 def _left(found: Findings) -> str:
     disclosed = found.disclosure.platforms
     rows = [[escaped(name), *sent_cells(one)] for name, one in disclosed.items()]
@@ -384,9 +402,16 @@ def types_found(settings: Settings) -> str:
     return ALL_TYPES if shares else OWN_TYPES
 
 
-def stated(settings: Settings) -> str:
-    """Return the settings as JSON: of platforms what everyone knows, of embeddings their names."""
+def stated(settings: Settings, initial: InitialFacts | None = None) -> str:
+    """Return the settings as JSON: of platforms what everyone knows, of files their names.
+
+    Args:
+        settings: The settings.
+        initial: What the run began with: its name and digest stand in place of the folder.
+    """
     shown = settings.model_dump(mode="json")
+    named = None if initial is None else {"name": initial.name, "digest": initial.digest}
+    shown["model"]["initial"] = named
     shown["platforms"] = [_public(platform) for platform in settings.platforms]
     held = shown["embeddings"]
     held["words"], held["context"] = (PurePath(held[key]).name for key in ("words", "context"))

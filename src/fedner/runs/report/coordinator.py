@@ -14,10 +14,10 @@ from fedner.federated.record import RoundRecord
 from fedner.federated.run import RunRecord
 from fedner.privacy.scores import NoisedScores
 from fedner.runs.folder import write_record
-from fedner.runs.records import Incident, ReportedPlatform, ScoreReports
+from fedner.runs.records import Incident, InitialFacts, ReportedPlatform, ScoreReports
 from fedner.runs.records.score_reports import State
 from fedner.runs.report.html_table import html_table
-from fedner.runs.report.page import html_page
+from fedner.runs.report.page import beginning, html_page
 from fedner.runs.report.rows import size
 from fedner.scoring import Scores
 from fedner.settings import Study
@@ -30,20 +30,24 @@ _MOST_SHOWN = 200
 _BEGINNING = ("begin", "load")
 
 
-def write_coordinator_report(folder: Path, study: Study, done: RunRecord) -> ScoreReports:
+def write_coordinator_report(
+    folder: Path, study: Study, done: RunRecord, initial: InitialFacts | None = None
+) -> ScoreReports:
     """Write what the coordinator knows of a finished run into its folder, for machines and people.
 
     Guarantee:
         Names of types that the study does not declare are not written; of a study under deployed
         differential privacy nothing but noised scores is.
     """
-    known = score_reports(study, done)
+    known = score_reports(study, done, initial)
     write_record(folder, SCORE_REPORTS, known.as_dict())
     write_text(folder / COORDINATOR_REPORT, coordinator_page(known), owner_only=True)
     return known
 
 
-def score_reports(study: Study, done: RunRecord) -> ScoreReports:
+def score_reports(
+    study: Study, done: RunRecord, initial: InitialFacts | None = None
+) -> ScoreReports:
     """Return what the coordinator knows of a finished run."""
     return ScoreReports(
         title=study.title,
@@ -53,6 +57,7 @@ def score_reports(study: Study, done: RunRecord) -> ScoreReports:
         seconds=sum(each.seconds for each in done.rounds),
         platforms={name: _reported(study, done, name) for name in study.names},
         incidents=tuple(_incidents(done)),
+        initial=initial,
     )
 
 
@@ -132,6 +137,7 @@ def _head(known: ScoreReports) -> str:
         "its own report, on the platform.</p>"
         f'<p class="soft">{len(known.platforms)} platforms, {known.rounds:,} rounds in '
         f"{known.seconds:,.1f} s{resumed}, study {escape(known.study)}</p>"
+        f"{beginning(known.initial)}"
     )
 
 

@@ -8,8 +8,10 @@ from importlib.resources import files
 
 from fedner.federated.record import RoundRecord
 from fedner.privacy.scores import NoisedScores
+from fedner.runs.initial_facts import began_with
 from fedner.runs.records import (
     Gain,
+    InitialFacts,
     PlatformScores,
     PrivacySpent,
     RunDisclosure,
@@ -120,8 +122,18 @@ def _head(found: Findings) -> str:
         f"{escape(settings.algorithm.name)}, "
         f"shared {escape(named)}, recipe {escape(settings.model.recipe)}, "
         f"{len(found.rounds):,} rounds of {settings.training.batch_size} sentences, seed "
-        f"{settings.seed}</p>{note}"
+        f"{settings.seed}</p>{beginning(facts.initial)}{note}"
     )
+
+
+def beginning(initial: InitialFacts | None) -> str:
+    """Return what a run began with, as HTML; empty for a run from scratch."""
+    if initial is None:
+        return ""
+    warnings = "".join(
+        f'<p class="note alarm"><strong>{escape(each)}</strong></p>' for each in initial.warnings
+    )
+    return f"<p>{escape(began_with(initial))}</p>{warnings}"
 
 
 def _results(found: Findings) -> str:

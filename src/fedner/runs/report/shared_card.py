@@ -3,6 +3,8 @@
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from fedner.runs.initial_facts import COVERS, began_with
+from fedner.runs.records.facts import InitialFacts
 from fedner.runs.report.card_words import OTHER_TEXTS
 from fedner.runs.report.markdown import (
     bullets,
@@ -57,10 +59,20 @@ def shared_card(facts: Mapping[str, Any], recipe: str, words: str, context: str 
         LEAD.format(platforms=facts["platforms"]),
         table(("what", "how"), rows),
         section("Types", table(("type", "description"), types)),
-        section("Privacy", *_privacy(facts["privacy"])),
+        section("Privacy", *_privacy(facts["privacy"]), *_beginning(facts)),
         section("How to use it", code_block("\n".join(USE), "sh")),
         section("Limits", bullets((UNTESTED, OTHER_TEXTS))),
     )
+
+
+def _beginning(facts: Mapping[str, Any]) -> Iterator[str]:
+    """Yield what the run began with, and what its epsilon says of that."""
+    first = facts["initial"]
+    if first is None:
+        return
+    yield escaped(began_with(InitialFacts(first["name"], first["digest"], first["facts"])))
+    if not isinstance(facts["privacy"], str):
+        yield COVERS
 
 
 def _privacy(spent: Mapping[str, Any] | str) -> Iterator[str]:
