@@ -35,7 +35,7 @@ $(BENCH_STAMP): $(STAMP)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --editable .
 	touch $@
 
-demo: $(STAMP)  ## three synthetic platforms: local-only, federated, centralized; did joining help?
+demo: $(STAMP)  ## two synthetic platforms train together, a third joins with 25 sentences
 	$(BIN)/fedner demo
 
 test: $(STAMP)  ## the default tests (no corpora needed)

@@ -3,6 +3,8 @@
 import json
 import os
 import runpy
+import shlex
+import shutil
 import signal
 import subprocess
 import sys
@@ -289,15 +291,62 @@ def test_a_folder_is_no_federation_file(trained: Path) -> None:
         shown("train", trained)
 
 
-def test_the_demo_says_that_its_data_are_synthetic_and_writes_a_report(tmp_path: Path) -> None:
-    out = tmp_path / "demo"
-    told = shown("demo", "--num-sentences", "30", "--epochs", "1", "--out", out)
+SHORT_DEMO = ("--num-sentences", "40", "--rounds", "2", "--epochs", "1", "--workers", "1")
+
+
+@pytest.fixture(scope="module")
+def demonstrated(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
+    """The folder of a short demo, and what it said."""
+    out = tmp_path_factory.mktemp("shown") / "demo"
+    return out, shown("demo", *SHORT_DEMO, "--out", out)
+
+
+def test_the_demo_tells_who_has_what_and_that_nothing_was_sent(
+    demonstrated: tuple[Path, str],
+) -> None:
+    out, told = demonstrated
     assert "Synthetic data" in told
-    assert "joining helped" in told
+    assert "case-reports: 40 sentences" in told
+    assert "social-posts: 25 annotated sentences" in told
+    assert "alone, with its 25 sentences" in told
+    assert "joined: received, then its 25 sentences" in told
+    assert "Sent by the newcomer: nothing." in told
     assert "No differential privacy" in told
-    assert "Synthetic data" in (out / "report.html").read_text()
-    scores = json.loads((out / "scores.json").read_text())
-    assert set(scores["mean"]) == {"local-only", "federated", "centralized"}
+    assert "Synthetic data" in (out / "together" / "report.html").read_text()
+    record = json.loads((out / "social-posts" / "joining.json").read_text())
+    assert record["sent"] == "nothing"
+    assert (record["train_sentences"], record["synthetic"]) == (25, True)
+    assert record["received"]["head"] == "described"
+
+
+def test_the_platforms_of_the_demo_never_saw_the_newcomer(demonstrated: tuple[Path, str]) -> None:
+    out, _ = demonstrated
+    assert sorted(each.name for each in (out / "together" / "platforms").iterdir()) == [
+        "case-reports",
+        "forum-posts",
+    ]
+    for path in (out / "together").rglob("*"):
+        assert path.is_dir() or b"social-posts" not in path.read_bytes(), path
+
+
+def test_the_next_command_of_the_demo_runs(demonstrated: tuple[Path, str]) -> None:
+    out, told = demonstrated
+    (line,) = (line for line in told.splitlines() if line.startswith("next"))
+    words = shlex.split(line.partition(": fedner ")[2])
+    assert words[:2] == ["join", str(out / "together" / "model")]
+    assert json.loads(shown(*words, "--epochs", "1", "--json"))["train_sentences"] == 100
+
+
+def test_a_demo_that_was_stopped_goes_on_in_its_folder(
+    demonstrated: tuple[Path, str], tmp_path: Path
+) -> None:
+    shutil.copytree(demonstrated[0] / "together", tmp_path / "demo" / "together")
+    model = tmp_path / "demo" / "together" / "model" / "model.json"
+    written = model.stat().st_mtime_ns
+    told = shown("demo", *SHORT_DEMO, "--out", tmp_path / "demo", "--json")
+    assert model.stat().st_mtime_ns == written, "the platforms do not train again"
+    first = json.loads((demonstrated[0] / "social-posts" / "joining.json").read_text())
+    assert json.loads(told)["results"] == first["results"]
 
 
 def test_an_algorithm_of_ones_own_from_the_docs_runs(

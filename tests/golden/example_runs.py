@@ -56,6 +56,9 @@ def laid_out(data: Path, encoder_folder: Path, folder: Path) -> Path:
         shutil.copy(path, folder)
     for name in ("ade-corpus-v2", "btc", "psytar"):
         (place / name).symlink_to(data / name)
+    for name in ("mtl-bio/BC5CDR-IOB", "mtl-bio/NCBI-disease-IOB", "maccrobat2020/MACCROBAT2020"):
+        archive_path = data / f"{name}.tar.xz"
+        (place / archive_path.name).symlink_to(archive_path)
     vectors = "glove.6B.50d.subset.txt.xz"
     (place / vectors).symlink_to(data / "glove-6b" / vectors)
     (place / "minilm").symlink_to(encoder_folder)

@@ -158,3 +158,26 @@ def test_the_shared_model_finds_its_own_types_and_no_others(run: Path, tmp_path:
     refused = CliRunner().invoke(app, given)
     assert refused.exit_code == 2
     assert "No such option" in refused.output
+
+
+def test_own_bounds_what_trains_and_leaves_the_test_part() -> None:
+    def own(number: int | None) -> tuple[set[int], tuple[int, ...]]:
+        found = read_data(late(num_sentences=60), 1, has_test=True, own=number)
+        return set(found.train), found.test
+
+    everything, test = own(None)
+    few, many = own(5), own(20)
+    assert (len(few[0]), len(many[0])) == (5, 20)
+    assert few[0] < many[0] < everything
+    assert few[1] == many[1] == test
+    for wrong in (0, len(everything) + 1):
+        with pytest.raises(FednerError, match=f"--own {wrong}: there are {len(everything)}"):
+            own(wrong)
+
+
+def test_own_is_an_option_of_the_command(run: Path, tmp_path: Path) -> None:
+    told = invoke(
+        "join", run / "model", "--data", "synthetic:social-posts", "--num-sentences", 40,
+        "--own", 9, "--epochs", 1, "--out", tmp_path / "late", "--json",
+    )  # fmt: skip
+    assert json.loads(told)["train_sentences"] == 9

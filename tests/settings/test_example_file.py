@@ -1,4 +1,7 @@
-"""The file that `fedner init` writes: every key that it only mentions is a key that there is."""
+"""The file that `fedner init` writes: every key that it only mentions is a key that there is.
+
+The demo's file has no problem either.
+"""
 
 import re
 import tomllib
@@ -45,3 +48,13 @@ def test_the_example_mentions_every_section_and_what_all_may_know_of_a_platform(
     for key in ("labels", "public_size", "tag_scheme", "ledger", "budget", "policy"):
         assert key in PlatformEntry.model_fields
         assert re.search(rf"^# {key} = ", EXAMPLE, re.MULTILINE), key
+
+
+def test_the_demo_shares_a_described_head_and_everything() -> None:
+    text = files("fedner.runs").joinpath("demo.toml").read_text(encoding="utf-8")
+    settings, problems = attempt(tomllib.loads(text))
+    assert problems == []
+    assert settings is not None
+    assert (settings.model.head, settings.partition.shared) == ("described", "everything")
+    assert settings.embeddings.words == "hashed", "nothing is downloaded"
+    assert all(platform.synthetic for platform in settings.platforms)

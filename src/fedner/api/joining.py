@@ -29,6 +29,7 @@ def join(
     test: float | None = None,
     test_corpus: Corpus | None = None,
     by: Unit = "sentence",
+    own: int | None = None,
     epochs: int | None = None,
     workers: int = 1,
     words: Path | str | None = None,
@@ -69,6 +70,7 @@ def join(
             and claims no result.
         test_corpus: A test part of its own, in place of a share; then the whole corpus trains.
         by: What stays together: "sentence", "document" or "patient".
+        own: How many of its training sentences are used; by default all.
         epochs: The number of epochs; by default by the number of sentences.
         workers: How many trainings run side by side, each in a process of its own.
         words: The model's word vectors, where they are not found by themselves.
@@ -97,6 +99,7 @@ def join(
     options = JoinOptions(
         types=dict(types or {}),
         has_test=test_corpus is not None or test != 0,
+        own=own,
         seed=seed,
         epochs=epochs,
         workers=workers,

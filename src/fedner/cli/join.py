@@ -44,6 +44,10 @@ TestShare = Annotated[
     ),
 ]
 TestData = Annotated[Path | None, typer.Option("--test-data", help="A test part in a file.")]
+Own = Annotated[
+    int | None,
+    typer.Option("--own", help="Train on so many of the own sentences; the test part stays."),
+]
 NumSentences = Annotated[int, typer.Option("--num-sentences", help="The size of synthetic data.")]
 Epochs = Annotated[
     int | None,
@@ -70,6 +74,7 @@ def join(
     by: ByOption = "sentence",
     test: TestShare = None,
     test_data: TestData = None,
+    own: Own = None,
     num_sentences: NumSentences = 500,
     epochs: Epochs = None,
     workers: NumWorkers = 1,
@@ -102,6 +107,7 @@ def join(
     options = JoinOptions(
         types=types_option.parse(types),
         has_test=test_data is not None or test != 0,
+        own=own,
         seed=seed,
         epochs=epochs,
         workers=workers,

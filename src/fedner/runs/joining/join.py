@@ -49,6 +49,7 @@ class JoinOptions:
             the name itself.
         has_test: Whether a part of its sentences is kept for the test; without one everything
             trains and no result is claimed.
+        own: How many of its training sentences are used; None takes all.
         seed: Names every random choice.
         epochs: The number of epochs; None goes by the number of sentences.
         workers: How many trainings run side by side, each in a process of its own.
@@ -60,6 +61,7 @@ class JoinOptions:
 
     types: Mapping[str, str] = field(default_factory=dict)
     has_test: bool = True
+    own: int | None = None
     seed: int = 1
     epochs: int | None = None
     workers: int = 1
@@ -123,7 +125,12 @@ def join(
         )
     tell.say("reading the data")
     data = read_data(
-        platform, asked.seed, has_test=asked.has_test, corpus=corpus, test_corpus=test_corpus
+        platform,
+        asked.seed,
+        has_test=asked.has_test,
+        own=asked.own,
+        corpus=corpus,
+        test_corpus=test_corpus,
     )
     types = described(data.labels, asked.types, received.descriptions)
     state = owner_folder(out / UNFINISHED)

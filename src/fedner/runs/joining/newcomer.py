@@ -9,7 +9,8 @@ from pathlib import Path
 from pydantic import TypeAdapter, ValidationError
 
 from fedner.corpus.document import Corpus
-from fedner.corpus.groups import Unit, groups_of
+from fedner.corpus.groups import Grouping, Unit, groups_of
+from fedner.corpus.splits import subsample
 from fedner.errors import FednerError
 from fedner.models.embeddings.context import cached_features
 from fedner.models.features import EncodedCorpus, TagSpace, context_tensor, encode_corpus
@@ -20,6 +21,7 @@ from fedner.runs.annotated_types import IN_OPTIONS
 from fedner.runs.joining.candidates import JOINED, Arm, arm_recipe
 from fedner.runs.joining.received import Received
 from fedner.runs.platform_data import PlatformData, load_platforms
+from fedner.seeds import derive
 from fedner.settings import PlatformEntry, Settings, nearest
 from fedner.settings.sections import Types
 from fedner.version import __version__
@@ -81,6 +83,7 @@ def read_data(
     seed: int,
     *,
     has_test: bool,
+    own: int | None = None,
     corpus: Corpus | None = None,
     test_corpus: Corpus | None = None,
 ) -> PlatformData:
@@ -90,6 +93,7 @@ def read_data(
         platform: Where they are, how they are read and split.
         seed: Of the split.
         has_test: Whether a part is kept for the test; else everything trains.
+        own: How many of its training sentences are used; None takes all.
         corpus: The texts where they are in memory.
         test_corpus: A test part of its own where it is in memory; then all of the texts train.
 
@@ -108,6 +112,8 @@ def read_data(
     data = load_platforms(settings, IN_OPTIONS, held, test_corpora=tests)[platform.name]
     if not has_test:
         data = replace(data, train=tuple(range(len(data.sentences))), test=())
+    if own is not None:
+        data = _fewer(data, own, platform.split.by, seed)
     found = len(groups_of(data.train_sentences, platform.split.by))
     if found < FOLDS:
         raise FednerError(
@@ -116,6 +122,21 @@ def read_data(
             "Annotate more, split by a finer unit (--by sentence), or test on less (--test).",
         )
     return data
+
+
+def _fewer(data: PlatformData, own: int, unit: Unit, seed: int) -> PlatformData:
+    """Return the data with so many training sentences, as near as whole units allow.
+
+    The test part stays, and fewer sentences are a part of more: sizes can be compared.
+    """
+    if not 1 <= own <= len(data.train):
+        raise FednerError(
+            f"--own {own:,}: there are {len(data.train):,} training sentences",
+            "Leave --own out to train on all of them.",
+        )
+    grouping = Grouping.of(data.train_sentences, unit)
+    chosen = subsample(grouping, own / len(data.train), derive(seed, "join", "own"))
+    return replace(data, train=tuple(data.train[at] for at in chosen))
 
 
 def described(
