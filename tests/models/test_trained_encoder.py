@@ -18,7 +18,8 @@ from small_platform import SmallPlatform, small_platform
 from fedner.cli.models import encoder_numbers
 from fedner.corpus.sentence import Sentence
 from fedner.errors import FednerError
-from fedner.models.checkpoint import EmbeddingPaths, _recipe_of, load_tagger, save_tagger
+from fedner.models.checkpoint import EmbeddingPaths, load_tagger, save_tagger
+from fedner.models.checkpoint_card import recipes_of
 from fedner.models.embeddings.low_rank import AdaptedLinear, Adapter
 from fedner.models.embeddings.pieces import _groups, gather_pieces
 from fedner.models.embeddings.trained_encoder import PretrainedEncoder, TrainedEncoder
@@ -481,9 +482,9 @@ class TestDisk:
 
     def test_recipes_of_older_models_are_read(self) -> None:
         held = {"name": "LSTM-CRF", "paper": "p", "reading": "r", "widths": []}
-        assert _recipe_of({"recipe": held}).words
+        assert recipes_of({"recipe": held})[0].words
         with pytest.raises(FednerError, match="'magic'"):
-            _recipe_of({"recipe": {**held, "magic": 1}})
+            recipes_of({"recipe": {**held, "magic": 1}})
 
     def test_another_process_opens_the_same_encoder_or_none(self, tmp_path: Path) -> None:
         pytest.importorskip("transformers")
