@@ -30,7 +30,9 @@ def demo(
         int | None, typer.Option("--epochs", help="Epochs of the newcomer, for a shorter look.")
     ] = None,
     seed: Annotated[int, typer.Option("--seed", help="The seed of every random choice.")] = 1,
-    workers: Annotated[int, typer.Option("--workers", help="Processes to compute with.")] = 2,
+    workers: Annotated[
+        int, typer.Option("--workers", help="How many trainings of the newcomer run side by side.")
+    ] = 2,
     json: AsJson = False,
 ) -> None:
     """Let two synthetic platforms train together, and a third join with 25 sentences."""

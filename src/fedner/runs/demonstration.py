@@ -80,7 +80,7 @@ def demonstration(
         num_sentences: The size of each of the two platforms; None is that of the file.
         rounds: How long they train; None is that of the file.
         epochs: The usual epochs of the newcomer's trainings; None goes by its sentences.
-        workers: Processes to compute with.
+        workers: How many trainings of the newcomer run side by side.
 
     Raises:
         FednerError: A number is below 1.
@@ -89,7 +89,7 @@ def demonstration(
     for name, value in given.items():
         if value is not None and value < 1:
             raise FednerError(f"--{name} {value}; expected at least 1", "Leave it out.")
-    changes = [f"seed={seed}", f"engine.workers={workers if workers > 1 else 0}"]
+    changes = [f"seed={seed}"]
     if num_sentences is not None:
         changes += [f"platforms.{number}.num_sentences={num_sentences}" for number in range(2)]
     if rounds is not None:
