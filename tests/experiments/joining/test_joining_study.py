@@ -274,6 +274,7 @@ if __name__ == "__main__":
 
 
 @pytest.mark.skipif(not Path("/proc/self/stat").is_file(), reason="needs Linux")
+@pytest.mark.slow  # it waits for real processes, and a busy machine makes it wait too long
 def test_ctrl_c_stops_cleanly_and_keeps_what_is_found(tmp_path: Path) -> None:
     """Ctrl-C reaches all processes of a terminal; none leaves a trace or stays behind."""
     script = tmp_path / "study.py"
