@@ -1,4 +1,4 @@
-"""What a run began with, told: the initial model's own facts of its privacy are carried along."""
+"""What a run began with: the initial model's own facts of its privacy are carried along."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any

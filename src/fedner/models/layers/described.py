@@ -1,4 +1,4 @@
-"""Emissions of types that are told by their descriptions: one head for all types of all platforms.
+"""Emissions of types that are known by their descriptions: one head for all types of all platforms.
 
 With h the features of a token, e the vector of a type's description (`models.types`) and, for every
 kind of tag ("B", "I", ...), two maps P and Q to a common space of R numbers:

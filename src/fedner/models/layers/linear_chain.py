@@ -73,7 +73,7 @@ class SentenceGradients(NamedTuple):
 class LinearChain(nn.Module):
     """The decoder of a tagger: scores of tag sequences from scores of single tags.
 
-    What decides the scores of beginning, ending and stepping is told by `potentials`. Sentences may
+    The scores of beginning, ending and stepping are those of `potentials`. Sentences may
     be empty: their log-likelihood and log-partition are 0. Emissions behind a sentence's end are
     never read and get gradient 0.
 

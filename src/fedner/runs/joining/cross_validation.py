@@ -58,7 +58,7 @@ def run_jobs(
     done = len(jobs) - len(missing)
     on_job(done, len(jobs), "")
 
-    def told(name: str) -> None:
+    def report(name: str) -> None:
         nonlocal done
         done += 1
         on_job(done, len(jobs), name)
@@ -66,10 +66,10 @@ def run_jobs(
     work = partial(_work, newcomer, missing, store)
     if workers < 2 or len(missing) < 2:
         for name in missing:
-            work(name, told)
+            work(name, report)
         return
     loads = {name: len(job.train) * job.setting.epochs for name, job in missing.items()}
-    side_by_side(work, loads, min(workers, len(missing)), told)
+    side_by_side(work, loads, min(workers, len(missing)), report)
     on_job(len(jobs), len(jobs), "")  # the last report may still be on its way
 
 
@@ -78,10 +78,10 @@ def _work(
     jobs: Mapping[str, Job],
     store: Store,
     name: str,
-    told: Callable[[str], None],
+    report: Callable[[str], None],
 ) -> None:
     store.write(jobs[name], run_job(newcomer, jobs[name]))
-    told(name)
+    report(name)
 
 
 def pooled_counts(newcomer: Newcomer, parts: Sequence[Sequence[Job]], store: Store) -> Counts:
