@@ -34,7 +34,6 @@ Host = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9]([A-Za-z0-9.-]{0,6
 Port = Annotated[int, Field(ge=1, le=65535)]
 
 _MOST_BYTES = 2_000_000
-_VERSION = 1
 Letter = TypeVar("Letter", bound=Section)
 
 
@@ -54,14 +53,14 @@ class Request(Section):
     """What a platform or a server sends to the coordinator."""
 
     fedner: Literal["request"] = "request"
-    version: Literal[1] = _VERSION
+    version: Literal[1] = 1
     kind: Literal["platform", "server"]
     name: Annotated[str, StringConstraints(max_length=64)]
     certificates: tuple[WantedCertificate, ...]
 
 
 class Member(Section):
-    """Somebody whom the authority gave a certificate.
+    """Somebody to whom the authority gave a certificate.
 
     Attributes:
         fingerprint: Of the public key.
@@ -77,6 +76,27 @@ class Member(Section):
     removed: datetime | None = None
 
 
+class Roster(Section):
+    """All who were approved, signed by the authority: what platforms compare with their pins."""
+
+    fedner: Literal["roster"] = "roster"
+    version: Literal[1] = 1
+    federation: FlareName
+    written: datetime
+    members: tuple[Member, ...]
+    signature: str = ""
+
+    @property
+    def signed_text(self) -> str:
+        """What the authority signs: everything but the signature, in one spelling."""
+        return _unsigned(self)
+
+
+def _unsigned(letter: Section) -> str:
+    value = letter.model_dump(mode="json", exclude={"signature"})
+    return json.dumps(value, sort_keys=True, ensure_ascii=False)
+
+
 class Approval(Section):
     """What the coordinator sends back, signed by the authority.
 
@@ -86,7 +106,7 @@ class Approval(Section):
     """
 
     fedner: Literal["approval"] = "approval"
-    version: Literal[1] = _VERSION
+    version: Literal[1] = 1
     kind: Literal["platform", "server"]
     name: str
     federation: FlareName
@@ -106,9 +126,7 @@ class Approval(Section):
     @property
     def signed_text(self) -> str:
         """What the authority signs: everything but the signature, in one spelling."""
-        return json.dumps(
-            self.model_dump(mode="json", exclude={"signature"}), sort_keys=True, ensure_ascii=False
-        )
+        return _unsigned(self)
 
 
 def write_letter(path: Path, letter: Section) -> None:
@@ -188,6 +206,31 @@ def read_approval(path: Path, authority: str | None = None) -> Approval:
         raise FednerError(f"{path} was altered: its signature does not fit", hint)
     _study_of(approval, path)
     return approval
+
+
+def verified_roster(text: str | bytes, approval: Approval, source: str) -> Roster:
+    """Return a roster, if the authority of the installed approval signed it.
+
+    Args:
+        text: The roster as JSON.
+        approval: What is installed.
+        source: Where the roster is from, for errors.
+
+    Raises:
+        FednerError: It is no roster, or somebody else's.
+    """
+    hint = "Ask the coordinator for what `fedner federation roster` writes."
+    wrong = f"{source} is no roster of fedner"
+    try:
+        value = read_json(text, _MOST_BYTES)
+    except FednerError as error:
+        raise FednerError(f"{wrong}: {error.message}", hint) from error
+    roster = _as_letter(Roster, value, wrong, hint)
+    authority = read_certificate(approval.authority, "the installed approval")
+    is_signed = is_signed_by(authority, roster.signed_text, roster.signature)
+    if not is_signed or roster.federation != approval.federation:
+        raise FednerError(f"{source} is not signed by this federation's authority", hint)
+    return roster
 
 
 def _study_of(approval: Approval, path: Path) -> Study:

@@ -18,6 +18,7 @@ from fedner.runs.deployment.approvals import (
     Member,
     Port,
     Request,
+    Roster,
     WantedCertificate,
     read_letter,
     write_letter,
@@ -116,7 +117,7 @@ def create_federation(
     owner_folder(home.authority.parent)
     authority = make_authority(home.authority_key, place.federation)
     write_text(home.authority, pem(authority.certificate))
-    write_text(home.study, json.dumps(json.loads(study.canonical), indent=2) + "\n")
+    _write_study(home, study)
     record = FederationRecord(
         name=place.federation,
         host=place.host,
@@ -228,16 +229,17 @@ def _text(path: Path) -> str:
 def approve(home: FederationHome, request: Request, days: int = CERTIFICATE_DAYS) -> Approval:
     """Give a request its certificates, and remember whom they were given.
 
-    Asking again with the same key renews the certificate, and brings back somebody removed.
+    Asking again with the same key renews the certificate.
 
     Raises:
-        FednerError: The study has no such platform, or the name belongs to another key.
+        FednerError: The study has no such platform, it was removed, or the name belongs to
+            another key.
     """
     with _alone(home):
         record, study = read_federation(home), read_federation_study(home)
         authority = read_authority(home)
         _require_expected(request, study, record)
-        certificates = {}
+        certificates: dict[str, str] = {}
         for wanted in request.certificates:
             member, certificates[wanted.kind] = _approved(authority, wanted, record, days)
             record = record.with_member(member)
@@ -284,6 +286,11 @@ def _approved(
             "Ask the platform by telephone. A name keeps its key: a certificate cannot be taken "
             "back from one key and given to another under the same name.",
         )
+    if known is not None and known.removed is not None:
+        raise FednerError(
+            f"{wanted.name} was removed on {known.removed:%Y-%m-%d}",
+            f"Let it take part again first: fedner federation restore {wanted.name}",
+        )
     certificate = issue(authority, request, wanted.name, wanted.kind, days)
     member = Member(
         name=wanted.name,
@@ -295,26 +302,59 @@ def _approved(
     return member, pem(certificate)
 
 
-def mark_removed(home: FederationHome, name: str) -> FederationRecord:
-    """Remember that a platform was removed; the server has to be told as well.
+def signed_roster(home: FederationHome) -> Roster:
+    """Return all who were approved, signed by the authority."""
+    record, authority = read_federation(home), read_authority(home)
+    roster = Roster(federation=record.name, written=datetime.now(UTC), members=record.members)
+    return roster.model_copy(update={"signature": sign(authority, roster.signed_text)})
+
+
+def replace_study(home: FederationHome, study: Study) -> FederationRecord:
+    """Give a federation another study, such as one with a further platform; all keys stay.
+
+    Raises:
+        FednerError: A name does not fit.
+    """
+    with _alone(home):
+        record = read_federation(home)
+        _require_fitting(study, record.place)
+        record = record.model_copy(update={"study_digest": study.digest})
+        # In this order: a crash between the two leaves a study that is refused, never a wrong one.
+        write_letter(home.record, record)
+        _write_study(home, study)
+    return record
+
+
+def _write_study(home: FederationHome, study: Study) -> None:
+    text = json.dumps(json.loads(study.canonical), indent=2, ensure_ascii=False)
+    write_text(home.study, text + "\n")
+
+
+def mark_removed(home: FederationHome, name: str, *, is_removed: bool) -> FederationRecord:
+    """Remember that a platform was removed, or takes part again; the server must be told as well.
 
     Raises:
         FednerError: No platform of that name was approved.
     """
     with _alone(home):
         record = read_federation(home)
-        member = record.member(name)
-        if member is None or member.kind != "platform":
-            names = [each.name for each in record.members if each.kind == "platform"]
-            raise FednerError(
-                f"no platform {name!r} was approved; approved are: {', '.join(names) or 'none'}",
-                nearest(name, names),
-            )
-        if member.removed is None:
-            member = member.model_copy(update={"removed": datetime.now(UTC)})
-            record = record.with_member(member)
+        member = _platform(record, name)
+        if (member.removed is not None) != is_removed:
+            moment = datetime.now(UTC) if is_removed else None
+            record = record.with_member(member.model_copy(update={"removed": moment}))
             write_letter(home.record, record)
     return record
+
+
+def _platform(record: FederationRecord, name: str) -> Member:
+    member = record.member(name)
+    if member is None or member.kind != "platform":
+        names = [each.name for each in record.members if each.kind == "platform"]
+        raise FednerError(
+            f"no platform {name!r} was approved; approved are: {', '.join(names) or 'none'}",
+            nearest(name, names),
+        )
+    return member
 
 
 @contextmanager
