@@ -14,7 +14,7 @@ from typing import Protocol
 
 from fedner.engines.allocator import keep_freed_memory
 from fedner.federated.message_bytes import reply_from_bytes, to_bytes
-from fedner.federated.messages import Order, Reply, failure
+from fedner.federated.messages import Failure, Order, Reply, failure
 from fedner.federated.tensor_bytes import NotFiniteError
 
 OK = "ok"
@@ -103,6 +103,7 @@ class FlareEngine:
         self._ping_seconds = ping_seconds
         self._gone_seconds = gone_seconds
         self._sequence = 0
+        self._missing: dict[str, str] = {}
         self._came: queue.SimpleQueue[_Came] = queue.SimpleQueue()
         self._pulses = {name: _Pulse(time.monotonic()) for name in self._links}
         num_threads = max(1, len(self._links)) * _THREADS_PER_PLATFORM
@@ -120,12 +121,24 @@ class FlareEngine:
         """The platforms, sorted by name."""
         return self._names
 
+    @property
+    def missing(self) -> Mapping[str, str]:
+        """Who did not answer the last order, and the code of the failure."""
+        return self._missing
+
     def ask(self, orders: Mapping[str, Order], timeout: float | None = None) -> Iterator[Reply]:
         """Hand each platform its order, and give replies as they come.
 
         Raises:
             StoppedError: The job was stopped.
         """
+        self._missing = {}
+        for reply in self._asked(orders, timeout):
+            if isinstance(reply, Failure):
+                self._missing[reply.platform] = reply.code
+            yield reply
+
+    def _asked(self, orders: Mapping[str, Order], timeout: float | None) -> Iterator[Reply]:
         self._sequence += 1
         call = _Call(self._sequence, {}, None if timeout is None else time.monotonic() + timeout)
         self._send(call, orders, timeout)

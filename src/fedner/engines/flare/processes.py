@@ -9,7 +9,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO
@@ -133,8 +133,3 @@ def _signal(pids: Sequence[int], kind: signal.Signals) -> None:
             os.kill(pid, kind)
         except ProcessLookupError:
             continue
-
-
-def told(environment: Mapping[str, str]) -> Mapping[str, str]:
-    """Return the part of an environment that says whose process it is."""
-    return {key: environment[key] for key in (HOME, SETTINGS) if key in environment}

@@ -82,6 +82,10 @@ class AdminSession:
         kept = [each for each in states if run is None or each.run == run]
         return sorted(kept, key=lambda each: each.submitted)
 
+    def meta(self, job: str) -> dict[str, Any]:
+        """Return what the server keeps of a job."""
+        return dict(self._session.get_job_meta(job))
+
     def connected(self, within: float = 10.0) -> list[str]:
         """Return the platforms that the server has heard of within some seconds, sorted."""
         info, now = self._session.get_system_info(), time.time()
@@ -114,18 +118,18 @@ def admin_session(kit: AdminKit, timeout: float = 10.0) -> Iterator[AdminSession
     from nvflare.fuel.flare_api.flare_api import new_secure_session
 
     location = str(kit.folder.resolve())
-    with _empty_folder():
-        try:
+    try:
+        with _empty_folder():
             session = new_secure_session(kit.name, location, timeout=timeout)
-        except Exception as error:
-            raise FednerError(
-                f"the federation's server does not answer {kit.name}: {error}",
-                "Start it with `fedner server start`, and check that its address is reachable.",
-            ) from error
-        try:
-            yield AdminSession(session)
-        finally:
-            session.close()
+    except Exception as error:
+        raise FednerError(
+            f"the federation's server does not answer {kit.name}: {error}",
+            "Start it with `fedner server start`, and check that its address is reachable.",
+        ) from error
+    try:
+        yield AdminSession(session)
+    finally:
+        session.close()
 
 
 @contextmanager

@@ -3,10 +3,9 @@
 import os
 from pathlib import Path
 
+from fedner.engines.flare.processes import HOME, SETTINGS
 from fedner.errors import FednerError
 
-HOME = "FEDNER_HOME"
-SETTINGS = "FEDNER_SETTINGS"
 RUNS = "runs"
 
 

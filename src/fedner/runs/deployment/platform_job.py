@@ -15,6 +15,7 @@ from fedner.runs.site_answer import SiteAnswer
 from fedner.runs.study_files import read_platform
 from fedner.settings import Study
 
+_PATIENCE = 20.0  # seconds; the job of a server that was killed lingers for ten after its restart
 _log = logging.getLogger(__name__)
 
 
@@ -34,7 +35,7 @@ def platform_answer(study: Study, folder: Path, settings: Path) -> Callable[[str
                 f"{settings}: these are the settings of {own.name!r}; this platform is {name!r}",
                 "Start the platform with its own settings.",
             )
-        return SiteAnswer(open_site(study, own, folder, say=_log.info))
+        return SiteAnswer(open_site(study, own, folder, say=_log.info), patience=_PATIENCE)
 
     return make
 

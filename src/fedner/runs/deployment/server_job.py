@@ -1,10 +1,14 @@
 """What the server's job does: the coordinator's half of a study over live links."""
 
 import logging
+import time
 from collections.abc import Mapping
 from pathlib import Path
 
 from fedner.engines.flare.engine import FlareEngine, Link
+from fedner.engines.flare.job_ends import JobEnd, append_end, job_end
+from fedner.errors import FednerError
+from fedner.federated.checkpoints import FolderInUseError
 from fedner.federated.record import RoundRecord
 from fedner.federated.run import RunRecord
 from fedner.runs.coordinator import coordinate
@@ -29,9 +33,15 @@ def coordinate_job(study: Study, run: str, folder: Path, links: Mapping[str, Lin
         FednerError: Too few platforms answered, or the folder holds another study.
     """
     with FlareEngine(links, study.names) as engine:
-        return coordinate(
-            study, engine, folder, resume=True, on_round=_tell, run_name=run, device="cpu"
-        )
+        try:
+            done = coordinate(study, engine, folder, resume=True, on_round=_tell, run_name=run)
+        except FolderInUseError:
+            raise  # the last job of this run still ends: it says by itself how
+        except FednerError as error:
+            append_end(folder, job_end(engine.missing, error.message))
+            raise
+    append_end(folder, JobEnd("done", time=time.time()))
+    return done
 
 
 def _tell(record: RoundRecord) -> None:
