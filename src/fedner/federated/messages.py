@@ -47,6 +47,7 @@ FAILURES: Mapping[str, str] = {
     "malformed": "its reply was not a message of this version",
     "worker-died": "its worker process ended",
     "no-reply": "it did not answer in time",
+    "platform-gone": "the connection to it ended",
 }
 
 
