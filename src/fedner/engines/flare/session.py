@@ -75,6 +75,14 @@ class AdminSession:
         """Stop a job."""
         self._session.abort_job(job)
 
+    def refuse(self, platform: str) -> None:
+        """Let the server refuse a platform from now on, also after a restart."""
+        self._session.disable_client(platform)
+
+    def admit(self, platform: str) -> None:
+        """Let the server admit a platform again that it was told to refuse."""
+        self._session.enable_client(platform)
+
     def jobs(self, run: str | None = None) -> list[JobState]:
         """Return the jobs of a run, or all, in the order of their submission."""
         found = self._session.list_jobs(detailed=True, name_prefix=run)

@@ -68,6 +68,11 @@ _AT_PLATFORM = {
     }
     for role in _AT_SERVER
 }
+_TALKATIVE = (  # a line for every handler that is registered, or for every call
+    "nvflare.fuel.f3.cellnet",
+    "nvflare.private.aux_runner",
+    "nvflare.collab",
+)
 _LOG_BYTES, _LOG_FILES = 5_000_000, 5
 
 
@@ -276,7 +281,10 @@ def _log_config() -> dict[str, Any]:
                 "backupCount": _LOG_FILES,
             },
         },
-        "loggers": {"root": {"level": "INFO", "handlers": ["terminal", "file"]}},
+        "loggers": {
+            "root": {"level": "INFO", "handlers": ["terminal", "file"]},
+            **{name: {"level": "WARNING"} for name in _TALKATIVE},
+        },
     }
 
 

@@ -7,7 +7,12 @@ from tempfile import TemporaryDirectory
 
 from fedner.federated.checkpoints import owner_folder
 from fedner.runs.deployment.approvals import Request, read_request, write_letter
-from fedner.runs.deployment.federation import approve, create_federation, federation_name
+from fedner.runs.deployment.federation import (
+    CERTIFICATE_DAYS,
+    approve,
+    create_federation,
+    federation_name,
+)
 from fedner.runs.deployment.homes import FederationHome, PlatformHome, ServerHome
 from fedner.runs.deployment.kits import Place
 from fedner.runs.deployment.taking_part import (
@@ -54,13 +59,16 @@ def trial_homes(folder: Path, study: Study, names: Sequence[str], port: int) -> 
 
 
 def install_here(
-    federation: FederationHome, home: ServerHome | PlatformHome, request: Request
+    federation: FederationHome,
+    home: ServerHome | PlatformHome,
+    request: Request,
+    days: int = CERTIFICATE_DAYS,
 ) -> None:
     """Approve and install a request of this very machine, through files as between machines."""
     with TemporaryDirectory(dir=federation.path) as passing:
         asked, answered = Path(passing, "request.json"), Path(passing, "approval.json")
         write_letter(asked, request)
-        write_letter(answered, approve(federation, read_request(asked)))
+        write_letter(answered, approve(federation, read_request(asked), days))
         if isinstance(home, ServerHome):
             install_server(home, answered)
         else:
