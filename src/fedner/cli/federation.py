@@ -98,7 +98,7 @@ def approve(
     if json:
         show_json(done)
         return
-    show_place("approved", done.name, f" until {done.expires}")
+    show_place(f"approved the {done.kind}", done.name, f" until {done.expires}")
     show_place("fingerprint", done.fingerprint)
     show_place("written to", done.approval)
     typer.echo("compare the fingerprint with the sender by telephone before you send it back")

@@ -16,6 +16,7 @@ from pydantic import Field, StringConstraints, ValidationError
 from fedner.durable import write_text
 from fedner.errors import FednerError
 from fedner.federated.strict_json import read_json
+from fedner.runs.deployment.homes import WATCHDOG
 from fedner.runs.deployment.identity import (
     Kind,
     common_name,
@@ -169,17 +170,26 @@ def read_request(path: Path) -> Request:
     """
     hint = "Ask the sender for the file that `fedner platform request` wrote, unaltered."
     request = read_letter(Request, path, "request of fedner", hint)
-    wanted = [each.kind for each in request.certificates]
-    expected = ["platform"] if request.kind == "platform" else ["server", "watchdog"]
-    if wanted != expected:
-        raise FednerError(
-            f"{path} asks for certificates of {', '.join(wanted) or 'nobody'}; a {request.kind} "
-            f"needs those of {', '.join(expected)}",
-            hint,
-        )
-    for each in request.certificates:
-        each.read(str(path))
+    require_sound(request, str(path), hint)
     return request
+
+
+def require_sound(request: Request, source: str, hint: str) -> None:
+    """Refuse a request for certificates that its sender does not need, or whose keys it lacks.
+
+    Raises:
+        FednerError: It asks for other kinds or names, or a signature is wrong.
+    """
+    expected = [("platform", request.name)]
+    if request.kind == "server":
+        expected = [("server", request.name), ("watchdog", WATCHDOG)]
+    wanted = [(each.kind, each.name) for each in request.certificates]
+    if wanted != expected:
+        asked = ", ".join(f"the {kind} {name!r}" for kind, name in wanted) or "nobody"
+        needed = ", ".join(f"the {kind} {name!r}" for kind, name in expected)
+        raise FednerError(f"{source} asks for certificates of {asked}; it needs {needed}", hint)
+    for each in request.certificates:
+        each.read(source)
 
 
 def read_approval(path: Path, authority: str | None = None) -> Approval:

@@ -250,6 +250,9 @@ def _check_pins(
             raise FednerError(f"{path} cannot be read: {error.strerror}", "Name a file.") from error
         members = verified_roster(text, approval, str(path)).members
     pins, own = read_pins(home), read_home(home).name
+    if any(each.name == own and each.removed is not None for each in members):
+        hint = "Ask the coordinator to restore it."
+        yield Check("pins", "problem", f"{own} was removed from the federation", hint)
     shown = roster_fingerprints(members)
     is_strict = settings is not None and _asks_for_pins(settings)
     wrong = pin_problems(pins, own, study.names, shown, all_pinned=False)

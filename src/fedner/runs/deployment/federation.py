@@ -21,6 +21,7 @@ from fedner.runs.deployment.approvals import (
     Roster,
     WantedCertificate,
     read_letter,
+    require_sound,
     write_letter,
 )
 from fedner.runs.deployment.homes import FederationHome, begin_home
@@ -259,6 +260,7 @@ def approve(home: FederationHome, request: Request, days: int = CERTIFICATE_DAYS
 
 
 def _require_expected(request: Request, study: Study, record: FederationRecord) -> None:
+    require_sound(request, "the request", "Ask the sender for the file again, unaltered.")
     if request.kind == "server":
         if request.name != record.host:
             raise FednerError(
