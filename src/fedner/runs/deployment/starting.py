@@ -41,6 +41,7 @@ Say = Callable[[str], None]
 _LOG_BYTES, _LOG_FILES = 5_000_000, 5
 _POLL_SECONDS = 0.2
 _LAST_LINES = 5
+_LEAVE_SECONDS = 3.0
 _STOPPED_BY = (signal.SIGTERM, signal.SIGINT)
 
 
@@ -156,14 +157,15 @@ def _run(
         process = start(program, subprocess.PIPE)
         last: deque[str] = deque(maxlen=_LAST_LINES)
         threading.Thread(target=_pass_on, args=(process, log, last), daemon=True).start()
-        if beside is not None:
-            threading.Thread(target=beside, args=(stopping,), daemon=True).start()
+        companion = threading.Thread(target=beside or _nothing, args=(stopping,), daemon=True)
+        companion.start()
         try:
             while process.poll() is None and not stopping.wait(_POLL_SECONDS):
                 pass
             was_asked = stopping.is_set()
         finally:
             stopping.set()
+            companion.join(_LEAVE_SECONDS)  # it says goodbye to a server that still listens
             code = stop(process, program)
     if not was_asked:
         raise FednerError(
@@ -171,6 +173,10 @@ def _run(
             f"All it said is in {program.home / 'logs'}; start again when the cause is gone.",
         )
     _stamped(log)("stopped")
+
+
+def _nothing(_stopping: threading.Event) -> None:
+    return
 
 
 def _pass_on(process: "subprocess.Popen[bytes]", log: Say, last: deque[str]) -> None:
