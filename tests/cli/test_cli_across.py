@@ -184,6 +184,13 @@ def test_start_refuses_what_cannot_run(place: Path) -> None:
         invoke("server", "start")
 
 
+def test_without_flare_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("importlib.util.find_spec", lambda _: None)
+    with pytest.raises(FednerError, match="needs nvflare and cryptography") as caught:
+        invoke("platform", "request", "north")
+    assert "pip install 'fedner[flare]'" in caught.value.hint
+
+
 def test_a_taken_port_is_said() -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]

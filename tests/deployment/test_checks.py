@@ -16,12 +16,13 @@ from fedner.errors import FednerError
 from fedner.runs.deployment import approvals, checks, clock
 from fedner.runs.deployment.approvals import write_letter
 from fedner.runs.deployment.checks import Check, check_platform
-from fedner.runs.deployment.expiry import expiry, expiry_warning
+from fedner.runs.deployment.expiry import Expiry, expiry, expiry_warning
 from fedner.runs.deployment.federation import approve, mark_removed, signed_roster
 from fedner.runs.deployment.homes import PlatformHome
 from fedner.runs.deployment.identity import fingerprint, read_key
 from fedner.runs.deployment.kits import Place
 from fedner.runs.deployment.pins import (
+    job_pin_problems,
     parse_fingerprint,
     pin,
     pin_problems,
@@ -31,6 +32,7 @@ from fedner.runs.deployment.pins import (
     spoken,
     unpin,
 )
+from fedner.runs.deployment.starting import start_platform
 from fedner.runs.deployment.taking_part import install_platform, installed, request_platform
 from fedner.runs.deployment.trial import Homes
 
@@ -167,6 +169,16 @@ def test_a_certificate_that_ends_soon_is_said(
     assert results(check_platform(north))["certificate"] == result
 
 
+def test_a_certificate_that_ended_is_a_problem_and_starts_nothing(
+    north: PlatformHome, settings: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(checks, "expiry", lambda ends: Expiry(ends, -1))
+    assert results(check_platform(north))["certificate"] == "problem"
+    with pytest.raises(FednerError, match=r"ends on .* \(ended\)") as caught:
+        start_platform(north, settings)
+    assert "fedner platform request north" in caught.value.hint
+
+
 def test_a_clock_before_the_approval_is_a_problem(
     north: PlatformHome, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -266,6 +278,30 @@ def test_pins_are_compared_with_a_roster() -> None:
     assert pinned_names(pins, roster) == {"b"}
     hidden = pin_problems({"d": "4" * 64}, "a", ["a", "d"], roster, all_pinned=True)
     assert [str(each) for each in hidden] == ["d is pinned, but the roster does not show its key"]
+
+
+def test_a_platform_that_wants_pins_has_a_problem_without(
+    homes: Homes, north: PlatformHome, settings: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert results(check_platform(north, settings))["pins"] == "warning"
+    monkeypatch.setattr(checks, "_asks_for_pins", lambda _: True)
+    assert results(check_platform(north, settings))["pins"] == "problem"
+
+
+def test_the_roster_of_a_job_is_compared(homes: Homes, north: PlatformHome) -> None:
+    roster = signed_roster(homes.federation).model_dump_json()
+    names = ["north", "south"]
+    assert job_pin_problems(north, names, roster, all_pinned=False) == []
+    assert [str(each) for each in job_pin_problems(north, names, roster, all_pinned=True)] == [
+        "south is not pinned"
+    ]
+    pin(north, "south", fingerprint(read_key(homes.platforms["south"].key)))
+    assert job_pin_problems(north, names, roster, all_pinned=True) == []
+    pin(north, "south", "0" * 64)
+    (problem,) = job_pin_problems(north, names, roster, all_pinned=False)
+    assert problem.is_other
+    with pytest.raises(FednerError, match="the job is not signed by this federation's authority"):
+        job_pin_problems(north, names, roster.replace("platform", "server"), all_pinned=False)
 
 
 def test_pins_can_be_forgotten(north: PlatformHome) -> None:

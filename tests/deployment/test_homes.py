@@ -12,6 +12,7 @@ from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 from fedner.errors import FednerError
 from fedner.runs.deployment import identity
 from fedner.runs.deployment.approvals import (
+    Approval,
     Request,
     WantedCertificate,
     read_approval,
@@ -23,13 +24,22 @@ from fedner.runs.deployment.federation import (
     approve,
     create_federation,
     mark_removed,
+    read_authority,
     read_federation,
     read_federation_study,
     replace_study,
     signed_roster,
 )
 from fedner.runs.deployment.homes import FederationHome, PlatformHome, ServerHome
-from fedner.runs.deployment.identity import fingerprint, read_certificate, read_key
+from fedner.runs.deployment.identity import (
+    Authority,
+    fingerprint,
+    issue,
+    pem,
+    read_certificate,
+    read_key,
+    sign,
+)
 from fedner.runs.deployment.kits import ALLOWED_CLASSES, Place
 from fedner.runs.deployment.taking_part import (
     install_platform,
@@ -189,6 +199,46 @@ def test_a_request_for_one_name_cannot_take_another(homes: Homes, tmp_path: Path
         read_request(other)
 
 
+def test_a_request_that_never_was_a_file_is_checked_as_well(homes: Homes, tmp_path: Path) -> None:
+    _, path = asked(tmp_path)
+    (wanted,) = read_request(path).certificates
+    other = wanted.model_copy(update={"name": "localhost"})
+    with pytest.raises(FednerError, match="it needs the platform 'west'"):
+        approve(homes.federation, Request(kind="platform", name="west", certificates=(other,)))
+
+
+def signed_by(authority: Authority, approval: Approval, **changes: object) -> Approval:
+    changed = approval.model_copy(update=changes)
+    return changed.model_copy(update={"signature": sign(authority, changed.signed_text)})
+
+
+def test_a_careless_authority_is_noticed(homes: Homes, study: Study, tmp_path: Path) -> None:
+    """Certificates in another's name or of another authority are refused, whoever signed them."""
+    home, path = asked(tmp_path)
+    approval = approve(homes.federation, read_request(path))
+    authority = read_authority(homes.federation)
+    request = read_request(path).certificates[0].read("west")
+    wrong = issue(authority, request, "south", "platform", 10)
+    answer = signed_by(authority, approval, certificates={"platform": pem(wrong)})
+    with pytest.raises(FednerError, match="is for 'south'"):
+        install_platform(home, letter(tmp_path, "south.json", answer))
+    other = FederationHome(tmp_path / "other")
+    create_federation(other, study, Place("side-effects", "localhost", 1))
+    stranger = issue(read_authority(other), request, "west", "platform", 10)
+    answer = signed_by(authority, approval, certificates={"platform": pem(stranger)})
+    with pytest.raises(FednerError, match="the certificate is of another authority"):
+        install_platform(home, letter(tmp_path, "stranger.json", answer))
+    answer = signed_by(authority, approval, certificates={})
+    with pytest.raises(FednerError, match="holds no certificate of a platform"):
+        install_platform(home, letter(tmp_path, "none.json", answer))
+
+
+def test_an_empty_folder_becomes_the_owners_alone(tmp_path: Path, small_keys: None) -> None:
+    (tmp_path / "west").mkdir(mode=0o755)
+    home, _ = asked(tmp_path)
+    assert home.path.stat().st_mode & 0o777 == 0o700
+
+
 def test_a_weak_key_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(identity, "KEY_BITS", 1024)
     _, path = asked(tmp_path)
@@ -240,7 +290,7 @@ def test_a_server_elsewhere_is_refused(homes: Homes, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("key", "value"),
-    [("host", "evil.org"), ("port", 1), ("study", "{}"), ("roster", []), ("federation", "other")],
+    [("host", "evil.org"), ("port", 2), ("study", "{}"), ("roster", []), ("federation", "other")],
 )
 def test_an_altered_approval_is_refused(
     homes: Homes, tmp_path: Path, key: str, value: object

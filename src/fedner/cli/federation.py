@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from fedner.cli.arguments import AsJson
+from fedner.cli.identity_view import require_flare
 
 if TYPE_CHECKING:
     from fedner.runs.deployment.approvals import Member
@@ -22,6 +23,7 @@ _HOME = Path("federation")
 @app.callback()
 def group() -> None:
     """Coordinate a federation across machines: who takes part, and what they train."""
+    require_flare()
 
 
 @app.command()

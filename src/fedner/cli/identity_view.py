@@ -10,6 +10,24 @@ if TYPE_CHECKING:
     from fedner.runs.deployment.homes import PlatformHome, ServerHome
 
 
+def require_flare() -> None:
+    """Refuse to go on where FLARE is not installed.
+
+    Raises:
+        FednerError: It is not.
+    """
+    from importlib.util import find_spec
+
+    from fedner.errors import FednerError
+
+    missing = [name for name in ("nvflare", "cryptography") if find_spec(name) is None]
+    if missing:
+        raise FednerError(
+            f"a federation across machines needs {' and '.join(missing)}, which cannot be found",
+            "Install it with: pip install 'fedner[flare]'",
+        )
+
+
 def write_request(request: "Request", home: Path, out: Path | None, *, as_json: bool) -> None:
     """Write a request and say what to do with it."""
     from fedner.cli.output import show_json, show_place

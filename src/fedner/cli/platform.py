@@ -6,6 +6,7 @@ from typing import Annotated
 import typer
 
 from fedner.cli.arguments import AsJson
+from fedner.cli.identity_view import require_flare
 
 PROBLEMS = 2
 
@@ -24,6 +25,7 @@ OtherArgument = Annotated[str, typer.Argument(metavar="NAME", help="The other pl
 @app.callback()
 def group() -> None:
     """Take part in a federation across machines; texts and keys stay here."""
+    require_flare()
 
 
 @app.command()

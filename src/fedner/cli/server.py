@@ -6,6 +6,7 @@ from typing import Annotated
 import typer
 
 from fedner.cli.arguments import AsJson
+from fedner.cli.identity_view import require_flare
 
 app = typer.Typer(no_args_is_help=True, rich_markup_mode="rich")
 Home = Annotated[Path, typer.Option("--home", metavar="FOLDER", help="The server's folder.")]
@@ -15,6 +16,7 @@ _HOME = Path("server")
 @app.callback()
 def group() -> None:
     """Run the server of a federation across machines; it never sees a text."""
+    require_flare()
 
 
 @app.command()

@@ -15,9 +15,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from fedner.errors import FednerError
-from fedner.runs.deployment.approvals import Member, read_letter, write_letter
+from fedner.runs.deployment.approvals import (
+    Member,
+    read_letter,
+    verified_roster,
+    write_letter,
+)
 from fedner.runs.deployment.homes import PlatformHome
-from fedner.runs.deployment.taking_part import read_home
+from fedner.runs.deployment.taking_part import installed, read_home
 from fedner.settings.problems import nearest
 from fedner.settings.sections import Digest, PlatformName, Section
 
@@ -154,6 +159,25 @@ def pin_problems(
         if problem.is_other or (all_pinned and is_unsure):
             found.append(problem)
     return found
+
+
+def job_pin_problems(
+    home: PlatformHome, names: Sequence[str], roster: str, *, all_pinned: bool
+) -> list[PinProblem]:
+    """Return which platforms of a job's study are not those that were pinned.
+
+    Args:
+        home: The home of the platform that is asked to take part.
+        names: The platforms of the study.
+        roster: The roster that came with the job, as JSON.
+        all_pinned: Whether a platform without a pin is a problem (`policy.pinned`).
+
+    Raises:
+        FednerError: The roster is not signed by the installed authority, or the pins are harmed.
+    """
+    shown = roster_fingerprints(verified_roster(roster, installed(home), "the job").members)
+    own = read_home(home).name
+    return pin_problems(read_pins(home), own, names, shown, all_pinned=all_pinned)
 
 
 def pinned_names(pins: Mapping[str, str], roster: Mapping[str, str]) -> frozenset[str]:
