@@ -127,6 +127,11 @@ def test_members_warn_of_certificates_that_end() -> None:
     create("--days", 12)
     said = invoke("federation", "members")
     assert "warning: the certificate of coordinator@fedner.local ends on" in said
+    before = read("federation", "members")["members"][0]
+    after = read("federation", "renew")
+    assert (before["days_left"], after["days_left"]) == (11, 364)
+    assert before["fingerprint"] == after["fingerprint"]
+    assert "warning" not in invoke("federation", "members")
 
 
 def test_pins_and_checks() -> None:

@@ -123,9 +123,17 @@ def members(home: Home = _HOME, json: AsJson = False) -> None:
     rows = [(each.name, each.kind, _ends(each), each.fingerprint[:16]) for each in record.members]
     console.print(table(record.name, ("name", "kind", "certificate ends", "fingerprint"), rows))
     for each in record.members:
-        renewal = "a new request" if each.kind != "coordinator" else "a new federation"
+        renewal = _RENEWALS[each.kind]
         if each.removed is None and (said := expiry_warning(each.name, each.expires, renewal)):
             typer.echo(f"warning: {said}")
+
+
+_RENEWALS = {
+    "coordinator": "fedner federation renew",
+    "server": "fedner server request HOST",
+    "watchdog": "fedner server request HOST",
+    "platform": "fedner platform request NAME",
+}
 
 
 def _ends(member: "Member") -> str:
@@ -140,6 +148,20 @@ def _member_json(member: "Member") -> dict[str, Any]:
     from fedner.runs.deployment.expiry import expiry
 
     return {**member.model_dump(mode="json"), "days_left": expiry(member.expires).days}
+
+
+@app.command()
+def renew(home: Home = _HOME, days: Days = 365, json: AsJson = False) -> None:
+    """Renew the coordinator's own certificate; all others ask for themselves."""
+    from fedner.cli.output import show_json, show_place
+    from fedner.runs.deployment.federation import renew_coordinator
+    from fedner.runs.deployment.homes import FederationHome
+
+    member = renew_coordinator(FederationHome(home), days)
+    if json:
+        show_json(_member_json(member))
+    else:
+        show_place("renewed", member.name, f" until {member.expires:%Y-%m-%d}")
 
 
 @app.command()

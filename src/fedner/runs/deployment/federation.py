@@ -151,12 +151,18 @@ def _require_fitting(study: Study, place: Place) -> None:
 def _make_coordinator(
     home: FederationHome, authority: Authority, place: Place, days: int
 ) -> Member:
+    write_admin_kit(home.admin, place)
+    make_key(home.admin.key)
+    write_text(home.admin.authority, pem(authority.certificate))
+    return _certify_coordinator(home, authority, days)
+
+
+def _certify_coordinator(home: FederationHome, authority: Authority, days: int) -> Member:
     admin = home.admin
-    write_admin_kit(admin, place)
-    request = read_signing_request(signing_request(make_key(admin.key), admin.name), str(admin.key))
+    wanted = signing_request(read_key(admin.key), admin.name)
+    request = read_signing_request(wanted, str(admin.key))
     certificate = issue(authority, request, admin.name, "coordinator", days)
     write_text(admin.certificate, pem(certificate))
-    write_text(admin.authority, pem(authority.certificate))
     return Member(
         name=admin.name,
         kind="coordinator",
@@ -164,6 +170,19 @@ def _make_coordinator(
         expires=certificate.not_valid_after_utc,
         approved=datetime.now(UTC),
     )
+
+
+def renew_coordinator(home: FederationHome, days: int = CERTIFICATE_DAYS) -> Member:
+    """Renew the coordinator's own certificate, with the same key.
+
+    Raises:
+        FednerError: It is no folder of a federation, or the authority's key is missing.
+    """
+    with _alone(home):
+        record = read_federation(home)
+        member = _certify_coordinator(home, read_authority(home), days)
+        write_letter(home.record, record.with_member(member))
+    return member
 
 
 def read_federation(home: FederationHome) -> FederationRecord:
