@@ -1,6 +1,7 @@
 """`fedner server start` and `fedner platform start` with real processes, over mTLS on loopback."""
 
 import os
+import shutil
 import signal
 import socket
 import subprocess
@@ -9,13 +10,15 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from fedner.engines.flare.processes import members
-from fedner.engines.flare.session import AdminKit, admin_session
-from fedner.errors import FednerError
+from fedner.engines.flare.session import AdminKit, AdminSession, admin_session
+from fedner.runs.deployment import homes
 from fedner.runs.deployment.checks import check_connection
+from fedner.runs.deployment.kits import write_admin_kit
 from fedner.runs.deployment.removal import remove_platform, restore_platform
 from fedner.runs.deployment.taking_part import installed
 from fedner.runs.deployment.trial import Homes, trial_homes
@@ -53,30 +56,17 @@ def started(home: Path, *arguments: object) -> Iterator["subprocess.Popen[bytes]
             os.kill(pid, signal.SIGKILL)
 
 
-def platform_start(live: Homes, name: str) -> tuple[object, ...]:
+def platform_start(live: Homes, name: str) -> tuple[Any, ...]:
     settings = live.federation.path.parent / f"{name}.toml"
     settings.write_text(f'name = "{name}"\ndata = "synthetic:case-reports"\n')
     return live.platforms[name].path, "platform", "start", "--settings", settings
 
 
-def connected(live: Homes) -> list[str]:
-    with admin_session(AdminKit(live.federation.admin.kit, live.federation.admin.name)) as session:
-        return session.connected()
-
-
-def wait_for(live: Homes, names: list[str]) -> None:
+def wait_for(session: AdminSession, names: list[str]) -> None:
     end = time.monotonic() + SECONDS
-    found: object = None
-    while time.monotonic() < end:
-        try:
-            found = connected(live)
-        except FednerError as error:
-            found = error
-        if found == names:
-            return
-        time.sleep(0.5)
-    said = (live.server.path.parent / "server.out").read_text()[-2000:]
-    pytest.fail(f"expected {names}, found {found}\n{said}")
+    while (found := session.connected()) != names:
+        assert time.monotonic() < end, f"expected {names}, found {found}"
+        time.sleep(0.2)
 
 
 def wait_for_port(live: Homes) -> None:
@@ -92,45 +82,56 @@ def wait_for_port(live: Homes) -> None:
     pytest.fail((live.server.path.parent / "server.out").read_text()[-2000:])
 
 
-def test_platforms_connect_are_removed_and_stop_cleanly(live: Homes) -> None:
-    north, south = live.platforms["north"], live.platforms["south"]
+def test_a_platform_connects_is_removed_and_stops_cleanly(live: Homes) -> None:
+    south, admin = live.platforms["south"], live.federation.admin
+    home, *command = platform_start(live, "south")
     with started(live.server.path, "server", "start") as server:
         wait_for_port(live)
-        (check,) = check_connection(north, installed(north).place)
+        (check,) = check_connection(south, installed(south).place)
         assert check.result == "ok"
-        home, *command = platform_start(live, "north")
-        with started(home, *command) as first:  # type: ignore[arg-type]
-            other, *more = platform_start(live, "south")
-            with started(other, *more):  # type: ignore[arg-type]
-                wait_for(live, ["north", "south"])
+        with admin_session(AdminKit(admin.kit, admin.name)) as session:
+            with started(home, *command):
+                wait_for(session, ["south"])
+                refused_as_admin(live)
                 remove_platform(live.federation, "south")
-                wait_for(live, ["north"])
-            with started(other, *more):  # type: ignore[arg-type]
-                refused_again(live)
+                wait_for(session, [])
+            with started(home, *command) as again:
+                wait_for_words(live.server.logs / "server.log", "Reject disabled client")
+                assert session.connected() == []
                 restore_platform(live.federation, "south")
-            with started(other, *more):  # type: ignore[arg-type]
-                wait_for(live, ["north", "south"])
-            first.send_signal(signal.SIGTERM)
-            assert first.wait(20) == 0
-            assert members(north.path) == []
+                again.send_signal(signal.SIGTERM)
+                assert again.wait(20) == 0
+                assert members(south.path) == []
+            with started(home, *command):
+                wait_for(session, ["south"])
         server.send_signal(signal.SIGTERM)
         assert server.wait(20) == 0
         assert members(live.server.path) == []
-    assert members(south.path) == []
-    log = (north.logs / "platform.log").read_text()
+    log = (south.logs / "platform.log").read_text()
     assert "verified server identity 'localhost'" in log
     assert log.rstrip().endswith("stopped")
-    assert log == (north.path.parent / "north.out").read_text()
+    assert log == (south.path.parent / "south.out").read_text()
 
 
-def refused_again(live: Homes) -> None:
-    """A platform that was removed asks again with its valid certificate, and is refused."""
-    log = live.server.logs / "server.log"
+def refused_as_admin(live: Homes) -> None:
+    """A platform that plays an admin with its own certificate may do nothing."""
+    home = live.platforms["south"]
+    kit = homes.AdminKit(live.federation.path.parent / "played", "south")
+    write_admin_kit(kit, installed(home).place)
+    shutil.copy(home.key, kit.key)
+    shutil.copy(home.certificate, kit.certificate)
+    shutil.copy(home.authority, kit.authority)
+    with admin_session(AdminKit(kit.kit, kit.name)) as session:
+        for act in (lambda: session.refuse("north"), session.connected, session.jobs):
+            with pytest.raises(Exception, match="not authorized"):
+                act()
+
+
+def wait_for_words(path: Path, words: str) -> None:
     end = time.monotonic() + SECONDS
-    while "Reject disabled client registration: south" not in log.read_text():
-        assert time.monotonic() < end, log.read_text()[-2000:]
+    while words not in path.read_text():
+        assert time.monotonic() < end, path.read_text()[-2000:]
         time.sleep(0.2)
-    assert connected(live) == ["north"]
 
 
 def test_a_process_that_ends_by_itself_is_an_error(live: Homes) -> None:
