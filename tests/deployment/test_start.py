@@ -134,11 +134,29 @@ def wait_for_words(path: Path, words: str) -> None:
         time.sleep(0.2)
 
 
-def test_a_process_that_ends_by_itself_is_an_error(live: Homes) -> None:
+def arguments_of(pid: int) -> list[str]:
+    return Path(f"/proc/{pid}/cmdline").read_text().split("\0")
+
+
+def killed(live: Homes, module: str) -> None:
+    """Kill the process that runs a module for the server."""
+    (pid,) = [each for each in members(live.server.path) if module in arguments_of(each)]
+    os.kill(pid, signal.SIGKILL)
+
+
+def test_a_watchdog_that_is_killed_comes_back_and_a_dead_server_is_an_error(live: Homes) -> None:
+    login = "user session for watchdog@"
     with started(live.server.path, "server", "start") as server:
         wait_for_port(live)
-        for pid in members(live.server.path):
-            os.kill(pid, signal.SIGKILL)
-        assert server.wait(20) == 2
+        log = live.server.logs / "server.log"
+        wait_for_words(log, login)
+        killed(live, "fedner.runs.deployment.watching")
+        end = time.monotonic() + SECONDS
+        while log.read_text().count(login) < 2:
+            assert time.monotonic() < end, log.read_text()[-2000:]
+            time.sleep(0.2)
+        killed(live, "nvflare.private.fed.app.server.server_train")
+        assert server.wait(30) == 2
+        assert members(live.server.path) == []
     said = (live.server.path.parent / "server.out").read_text()
     assert "FLARE's process ended by itself with code -9" in said

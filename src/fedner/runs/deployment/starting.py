@@ -42,6 +42,7 @@ _LOG_BYTES, _LOG_FILES = 5_000_000, 5
 _POLL_SECONDS = 0.2
 _LAST_LINES = 5
 _LEAVE_SECONDS = 3.0
+_WATCHDOG = "fedner.runs.deployment.watching"
 _STOPPED_BY = (signal.SIGTERM, signal.SIGINT)
 
 
@@ -76,8 +77,7 @@ def start_server(home: ServerHome) -> None:
         FednerError: The home is not installed, runs already, or its certificate ended; the port
             is taken; FLARE's process ended by itself.
     """
-    from fedner.engines.flare.session import AdminKit
-    from fedner.engines.flare.watchdog import Watchdog, close_stale_jobs
+    from fedner.engines.flare.watchdog import close_stale_jobs
 
     home = ServerHome(home.path.resolve())
     approval = installed(home)
@@ -89,10 +89,8 @@ def start_server(home: ServerHome) -> None:
         _require_free_port(approval.place)
         for job in close_stale_jobs(home.jobs):
             say(f"job {job} ended with the server that ran it")
-        kit = AdminKit(home.watchdog.kit, home.watchdog.name)
-        watchdog = Watchdog(kit, home.runs, say=say)
         say(f"server on {approval.place.target}; stop with Ctrl-C or SIGTERM")
-        _run(Program(home.path, home.workspace, ORGANISATION), log, watchdog.watch)
+        _run(Program(home.path, home.workspace, ORGANISATION), log, _WATCHDOG)
 
 
 @contextmanager
@@ -148,24 +146,29 @@ def _stamped(log: Say) -> Say:
     return lambda line: log(f"{datetime.now():%Y-%m-%d %H:%M:%S,%f}"[:-3] + f" - fedner - {line}")
 
 
-def _run(
-    program: Program, log: Say, beside: Callable[[threading.Event], None] | None = None
-) -> None:
-    """Run a process of FLARE until somebody stops it or it ends by itself."""
+def _run(program: Program, log: Say, beside: str | None = None) -> None:
+    """Run a process of FLARE until somebody stops it or it ends by itself.
+
+    Args:
+        program: What to run.
+        log: Where its lines go.
+        beside: A module that runs beside it, and again whenever it ends.
+    """
     stopping = threading.Event()
     with _signals(stopping):
         process = start(program, subprocess.PIPE)
         last: deque[str] = deque(maxlen=_LAST_LINES)
-        threading.Thread(target=_pass_on, args=(process, log, last), daemon=True).start()
-        companion = threading.Thread(target=beside or _nothing, args=(stopping,), daemon=True)
-        companion.start()
+        _follow(process, log, last)
+        companion: subprocess.Popen[bytes] | None = None
         try:
             while process.poll() is None and not stopping.wait(_POLL_SECONDS):
-                pass
+                if beside is not None and (companion is None or companion.poll() is not None):
+                    companion = _start_beside(program, beside)
+                    _follow(companion, log, deque(maxlen=1))
             was_asked = stopping.is_set()
         finally:
-            stopping.set()
-            companion.join(_LEAVE_SECONDS)  # it says goodbye to a server that still listens
+            if companion is not None:
+                _end(companion)
             code = stop(process, program)
     if not was_asked:
         raise FednerError(
@@ -175,8 +178,31 @@ def _run(
     _stamped(log)("stopped")
 
 
-def _nothing(_stopping: threading.Event) -> None:
-    return
+def _start_beside(program: Program, module: str) -> "subprocess.Popen[bytes]":
+    """Start a module of ours that belongs to the same home, and is found and ended with it."""
+    return subprocess.Popen(
+        [sys.executable, "-u", "-m", module, str(program.home)],
+        env=program.environment,
+        cwd=program.home,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        start_new_session=True,
+    )
+
+
+def _end(companion: "subprocess.Popen[bytes]") -> None:
+    """Let a companion say goodbye to a server that still listens."""
+    companion.terminate()
+    try:
+        companion.wait(_LEAVE_SECONDS)
+    except subprocess.TimeoutExpired:
+        companion.kill()
+        companion.wait()
+
+
+def _follow(process: "subprocess.Popen[bytes]", log: Say, last: deque[str]) -> None:
+    threading.Thread(target=_pass_on, args=(process, log, last), daemon=True).start()
 
 
 def _pass_on(process: "subprocess.Popen[bytes]", log: Say, last: deque[str]) -> None:
