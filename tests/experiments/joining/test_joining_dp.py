@@ -121,6 +121,22 @@ def test_frozen_weights_stay_and_pieces_change_nothing(
         torch.testing.assert_close(again[name], each, atol=1e-4, rtol=1e-3, msg=name)
 
 
+def test_the_ema_counts_later_steps_more_and_the_rates_stay(small: World) -> None:
+    weights, platforms = two(small)
+    plan = plan_of(3, [0.0, 0.0])
+
+    def after(steps: int, decay: float | None) -> torch.Tensor:
+        chosen = replace(plan, steps=steps, ema_decay=decay)
+        return train_private(weights, small.described, small.sentences, platforms, chosen)[
+            "decoder.steps"
+        ]
+
+    first, second, third = (after(steps, 1e-9) for steps in (1, 2, 3))  # as good as no EMA
+    expected = (0.81 * first + 0.9 * second + third) / 2.71
+    torch.testing.assert_close(after(3, 0.9), expected, atol=1e-5, rtol=1e-5)
+    assert not torch.allclose(third, after(3, None)), "without an EMA the rates fall"
+
+
 def test_pieces_have_their_room_and_leave_nothing_out(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(stacked_private, "TOKENS_AT_ONCE", 60)
     lengths = [np.asarray([1, 2, 5, 9, 30]), np.asarray([3, 3, 4])]

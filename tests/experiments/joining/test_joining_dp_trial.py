@@ -14,7 +14,7 @@ NAMES = tiny_study.NEWCOMERS
 @pytest.fixture
 def world(monkeypatch: pytest.MonkeyPatch) -> World:
     monkeypatch.setattr(private_trial, "FEDERATIONS", {"medical": NAMES})
-    monkeypatch.setattr(private_trial, "PUBLIC", NAMES[:1])
+    monkeypatch.setattr(private_trial, "PUBLIC", {"medical": NAMES[:1]})
     return tiny_study.tiny_world()
 
 
@@ -39,6 +39,7 @@ def test_features_have_one_scale_over_the_public_words(world: World) -> None:
     [
         Trial("public", (0.001, 0.01), 8, 4, ("bilstm.",), 16, 1, public_steps=2),
         Trial("scratch", (0.001, 0.01), 8, 4, batch_size=16, epochs=1, is_standardised=True),
+        Trial("scratch", (0.001, 0.01), 8, 4, batch_size=16, epochs=2, ema_decay=0.9),
     ],
 )
 def test_a_trial_has_a_point_of_every_learning_rate(world: World, trial: Trial) -> None:

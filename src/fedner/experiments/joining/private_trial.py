@@ -17,13 +17,14 @@ import torch
 
 from fedner.experiments.joining import private, running
 from fedner.experiments.joining.private import PrivateJob
-from fedner.experiments.joining.private_study import FEDERATIONS, PUBLIC
+from fedner.experiments.joining.private_study import FEDERATIONS, PUBLIC, open_world
 from fedner.experiments.joining.world import Sizes, World
 
 POINTS = "dp-trial.jsonl"
 EPSILON, SPLIT, NOISE_SEED = 3.0, 101, 1
 PLAIN_STEPS = PUBLIC_STEPS = 1_500
 LOW, HIGH = (5e-4, 1e-3, 2e-3, 4e-3, 8e-3), (2e-3, 5e-3, 1e-2, 2e-2, 4e-2)
+MIDDLE = (3e-3, 5e-3, 8e-3, 1e-2, 1.4e-2)
 HIGHER = (8e-3, 1.2e-2, 1.6e-2, 2.4e-2, 3.2e-2)
 
 
@@ -44,6 +45,7 @@ class Trial:
         is_standardised: Whether every feature of a token has mean 0 and deviation 1 over the words
             of the public corpora.
         public_steps: How long the public model trained.
+        ema_decay: Of the EMA that is scored, at learning rates that do not fall; None for none.
     """
 
     start: str
@@ -57,6 +59,7 @@ class Trial:
     max_grad_norm: float = 1.0
     is_standardised: bool = False
     public_steps: int = PUBLIC_STEPS
+    ema_decay: float | None = None
 
     @property
     def name(self) -> str:
@@ -76,6 +79,8 @@ class Trial:
             words.append("standardised features")
         if self.public_steps != PUBLIC_STEPS:
             words.append(f"{self.public_steps} public steps")
+        if self.ema_decay is not None:
+            words.append(f"EMA {self.ema_decay:g}")
         return ", ".join([*words, f"learning rates to {max(self.learning_rates):g}"])
 
 
@@ -105,6 +110,15 @@ TRIALS = (
     Trial("scratch", HIGH, epochs=60, hidden=100, rank=64, federation="btc"),
     Trial("public", epochs=0, is_standardised=True),
     Trial("scratch", epochs=0, federation="btc"),
+    # And then: an EMA, a larger model, longer, and a public beginning for tweets.
+    Trial("public", MIDDLE, epochs=60, hidden=400, rank=256),
+    Trial("public", MIDDLE, epochs=60, ema_decay=0.97),
+    Trial("public", MIDDLE, epochs=60, ema_decay=0.99),
+    Trial("public", MIDDLE, epochs=120),
+    Trial("scratch", HIGH, epochs=60, ema_decay=0.97),
+    Trial("scratch", HIGH, epochs=60, hidden=100, rank=64),
+    Trial("public", MIDDLE, epochs=60, federation="btc"),
+    Trial("public", epochs=0, federation="btc"),
 )
 
 
@@ -128,7 +142,7 @@ def run_trial(trial: Trial, world: World) -> list[TrialPoint]:
     names = FEDERATIONS[trial.federation]
     initial = None
     if trial.start == "public":
-        initial = private.public_model(sized, PUBLIC, names, trial.public_steps)
+        initial = private.public_model(sized, PUBLIC[trial.federation], names, trial.public_steps)
     split = private.split_of(sized, names, SPLIT)
     rates, noise = trial.learning_rates, 0.0
     if trial.epochs:
@@ -143,6 +157,7 @@ def run_trial(trial: Trial, world: World) -> list[TrialPoint]:
             max_grad_norm=trial.max_grad_norm,
             initial=initial,
             frozen=trial.frozen,
+            ema_decay=trial.ema_decay,
         )
     else:
         rates = (2e-3,)
@@ -163,7 +178,7 @@ def standardised(world: World) -> World:
         [
             torch.arange(len(world.corpora[name].sentences), device=world.device)
             + world.first[name]
-            for name in PUBLIC
+            for name in PUBLIC["medical"]
         ]
     )
     starts, lengths = world.sentences.starts_S[chosen], world.sentences.lengths_S[chosen]
@@ -187,7 +202,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options.out.mkdir(parents=True, exist_ok=True)
     path = options.out / POINTS
     done = {each.trial for each in running.stored(path, TrialPoint)}
-    run = running.Run(options, running.open_world, time.monotonic())
+    run = running.Run(options, open_world, time.monotonic())
     missing = [each for each in TRIALS if each.name not in done]
     for trial, found in running.worked_off(run, run_in_pool, missing):
         running.add(path, found)

@@ -22,6 +22,7 @@ from torch import Tensor
 from fedner.experiments.joining import stack, stacked_crf
 from fedner.experiments.joining.stack import Rows, Tags, Tokens, Weights
 from fedner.experiments.joining.training import Indices, Sentences
+from fedner.federated.ema import averaged
 from fedner.seeds import seeded
 
 TOKENS_AT_ONCE = 2**17  # of all models together, padding included
@@ -46,11 +47,13 @@ class PrivatePlan:
         steps: How many steps.
         probability: With which every sentence enters a step.
         noise_multipliers: Of each model; 0 clips without noise.
-        learning_rates: Of each model's Adam, falling linearly to 0.
+        learning_rates: Of each model's Adam, falling linearly to 0 where there is no EMA.
         max_grad_norm: The largest norm of a sentence's gradient.
         noise_seeds: Name sample and noise of each model.
         frozen: Beginnings of the names of weights that stay as they are, as "bilstm."; they are
             neither clipped nor noised.
+        ema_decay: Of the EMA of the weights, which is returned in their place; the learning rates
+            then stay as they are. None returns the last weights.
     """
 
     steps: int
@@ -60,6 +63,11 @@ class PrivatePlan:
     max_grad_norm: float
     noise_seeds: Sequence[int]
     frozen: tuple[str, ...] = ()
+    ema_decay: float | None = None
+
+    def falling(self, step: int) -> float:
+        """Return what the learning rates are multiplied by in a step."""
+        return 1 - step / self.steps if self.ema_decay is None else 1.0
 
 
 def train_private(
@@ -73,7 +81,7 @@ def train_private(
     current = {name: weight.clone() for name, weight in weights.items()}
     device = tokens.features_ND.device
     trained = {name: each for name, each in current.items() if not name.startswith(plan.frozen)}
-    adam = _Adam(trained, plan, device)
+    adam, ema = _Adam(trained, plan, device), current
     noise = [torch.Generator(device).manual_seed(seed) for seed in plan.noise_seeds]
     expected = plan.probability * np.asarray(
         [sum(len(each.sentences[m]) for each in platforms) for m in range(len(noise))]
@@ -87,7 +95,9 @@ def train_private(
             _add_noise(total, noise, plan)
             total.mul_(_along(scale_M, total))
         adam.step(current, totals, step)
-    return current
+        if plan.ema_decay is not None:
+            ema = averaged(ema, current, step, plan.ema_decay)
+    return current if plan.ema_decay is None else ema
 
 
 def _along(values_M: Tensor, like: Tensor) -> Tensor:
@@ -102,11 +112,11 @@ class _Adam:
         self.first = {name: torch.zeros_like(weight) for name, weight in weights.items()}
         self.second = {name: torch.zeros_like(weight) for name, weight in weights.items()}
         self.rate_M = torch.tensor(plan.learning_rates, device=device)
-        self.steps = plan.steps
+        self.falling = plan.falling
 
     def step(self, weights: Weights, gradients: Weights, step: int) -> None:
         """Step all weights in place."""
-        rate_M = self.rate_M * (1 - step / self.steps)
+        rate_M = self.rate_M * self.falling(step)
         corrected = [1 - beta ** (step + 1) for beta in _BETAS]
         for name, gradient in gradients.items():
             first, second = self.first[name], self.second[name]
