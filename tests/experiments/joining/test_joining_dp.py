@@ -27,20 +27,37 @@ def norm_of(gradient: dict[str, torch.Tensor]) -> float:
     return float(torch.stack([each.norm() for each in gradient.values()]).norm())
 
 
-@pytest.mark.parametrize("bound", [0.7, 1e6])
-def test_each_sentence_is_clipped_by_itself(small: World, bound: float) -> None:
+@pytest.mark.parametrize(
+    ("bound", "frozen"),
+    [
+        (0.7, ()),
+        (1e6, ()),
+        (0.7, ("bilstm.",)),
+        (0.7, ("emissions.type.",)),
+        (0.3, ("bilstm.lstm.weight_ih",)),
+        (0.3, ("bilstm.lstm.weight_hh", "bilstm.lstm.bias_ih")),
+    ],
+)
+def test_each_sentence_is_clipped_by_itself(
+    small: World, bound: float, frozen: tuple[str, ...]
+) -> None:
     weights, tags, taggers = stack_of(small, DESCRIBED)
     rows = small.sentences.rows(numbers(small))
     gold = small.sentences.gold_VN[0][rows.token_MBL] * rows.mask
     real = torch.ones(3, 4)
     real[1, 2] = 0.0  # a row that only fills
-    totals: Weights = {name: torch.zeros_like(each) for name, each in weights.items()}
+    totals: Weights = {
+        name: torch.zeros_like(each)
+        for name, each in weights.items()
+        if not name.startswith(frozen)
+    }
     norms = add_clipped(totals, weights, small.described, rows, gold, tags, bound, real)
     for model, (name, tagger) in enumerate(zip(NAMES, taggers, strict=True)):
         corpus = encoded(small, name)
-        expected = {key: torch.zeros_like(each) for key, each in trainable(tagger).items()}
+        expected = {key: torch.zeros_like(trainable(tagger)[key]) for key in totals}
         for place, sentence in enumerate(CHOSEN[model]):
-            _, gradient = gradients(tagger, collate(corpus, [sentence]))
+            _, whole = gradients(tagger, collate(corpus, [sentence]))
+            gradient = {key: whole[key] for key in totals}
             assert norms[model, place].item() == pytest.approx(norm_of(gradient), rel=1e-4)
             if real[model, place]:
                 for key, each in clip_by_norm(gradient, bound).items():
@@ -88,6 +105,43 @@ def test_steps_without_noise_are_the_products_adam_over_clipped_sums(small: Worl
     for key, expected in own.items():
         torch.testing.assert_close(found[key][1], expected.detach(), atol=1e-4, rtol=1e-3, msg=key)
     assert not torch.equal(found["decoder.steps"][0], found["decoder.steps"][1]), "own rates"
+
+
+def test_frozen_weights_stay_and_pieces_change_nothing(
+    small: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    weights, platforms = two(small)
+    plan = replace(plan_of(2, [0.0, 0.0]), frozen=("bilstm.",))
+    found = train_private(weights, small.described, small.sentences, platforms, plan)
+    for name, each in found.items():
+        assert torch.equal(each, weights[name]) == name.startswith("bilstm."), name
+    monkeypatch.setattr(stacked_private, "TOKENS_AT_ONCE", 40)
+    again = train_private(weights, small.described, small.sentences, platforms, plan)
+    for name, each in found.items():
+        torch.testing.assert_close(again[name], each, atol=1e-4, rtol=1e-3, msg=name)
+
+
+def test_the_ema_counts_later_steps_more_and_the_rates_stay(small: World) -> None:
+    weights, platforms = two(small)
+    plan = plan_of(3, [0.0, 0.0])
+
+    def after(steps: int, decay: float | None) -> torch.Tensor:
+        chosen = replace(plan, steps=steps, ema_decay=decay)
+        return train_private(weights, small.described, small.sentences, platforms, chosen)[
+            "decoder.steps"
+        ]
+
+    first, second, third = (after(steps, 1e-9) for steps in (1, 2, 3))  # as good as no EMA
+    expected = (0.81 * first + 0.9 * second + third) / 2.71
+    torch.testing.assert_close(after(3, 0.9), expected, atol=1e-5, rtol=1e-5)
+    assert not torch.allclose(third, after(3, None)), "without an EMA the rates fall"
+
+
+def test_pieces_have_their_room_and_leave_nothing_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(stacked_private, "TOKENS_AT_ONCE", 60)
+    lengths = [np.asarray([1, 2, 5, 9, 30]), np.asarray([3, 3, 4])]
+    pieces = stacked_private._pieces(lengths)
+    assert pieces == [(0, 3), (3, 4), (4, 5)], "2 models x 3 rows x 5 tokens, then 1 x 9, 1 x 30"
 
 
 def test_noise_has_the_deviation_that_was_asked_for() -> None:

@@ -16,7 +16,7 @@ NAMES = tiny_study.NEWCOMERS
 def world(monkeypatch: pytest.MonkeyPatch) -> World:
     tiny_study.shrink(monkeypatch)
     monkeypatch.setattr(private_study, "FEDERATIONS", {"medical": NAMES})
-    monkeypatch.setattr(private_study, "PUBLIC", NAMES)
+    monkeypatch.setattr(private_study, "PUBLIC", {"medical": NAMES})
     monkeypatch.setattr(private_study, "SPLITS", (1, 2))
     monkeypatch.setattr(private_study, "NOISE_SEEDS", (1, 2, 3))
     for name in ("PLAIN_STEPS", "PUBLIC_STEPS"):

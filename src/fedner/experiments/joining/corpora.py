@@ -67,6 +67,14 @@ DESCRIPTIONS: dict[str, dict[str, str]] = {
         "Therapeutic_procedure": "treatment, operation or therapeutic procedure",
     },
     "ex-ptm": {"Protein": "name of a protein or gene"},
+    "wnut17": {
+        "corporation": "name of a company or corporation",
+        "creative-work": "title of a song, film, book or other creative work",
+        "group": "name of a group, team, band or organisation",
+        "location": "name of a place, city, country or other location",
+        "person": "name of a person",
+        "product": "name of a product or brand",
+    },
 } | {
     name: {
         "LOC": "name of a place, city, country or other location",
@@ -180,6 +188,10 @@ def _file(where: str) -> Callable[[Path], tuple[Sentence, ...]]:
     return lambda data: _read(data / where)
 
 
+def _files(*places: str) -> Callable[[Path], tuple[Sentence, ...]]:
+    return lambda data: tuple(each for where in places for each in _read(data / where))
+
+
 def _archive(archive: str, *folders: str) -> Callable[[Path], tuple[Sentence, ...]]:
     def load_archive(data: Path) -> tuple[Sentence, ...]:
         path = data / archive
@@ -216,4 +228,9 @@ _READERS: dict[str, Callable[[Path], tuple[Sentence, ...]]] = {
     "ncbi": _bio("NCBI-disease-IOB"),
     "maccrobat": _archive("maccrobat2020/MACCROBAT2020.tar.xz", "."),
     "ex-ptm": _bio("Ex-PTM-IOB"),
+    "wnut17": _files(
+        "wnut17/wnut17train.conll.xz",
+        "wnut17/emerging.dev.conll.xz",
+        "wnut17/emerging.test.annotated.xz",
+    ),
 } | {name: _file(f"btc/{name[-1]}.conll.xz") for name in BTC}

@@ -101,6 +101,8 @@ def train_privately(
     *,
     max_grad_norm: float = 1.0,
     initial: Member | None = None,
+    frozen: tuple[str, ...] = (),
+    ema_decay: float | None = None,
 ) -> list[Member]:
     """Train models of federations with as many platforms each, side by side.
 
@@ -110,6 +112,8 @@ def train_privately(
         how: How long, and with which probability sentences enter a step.
         max_grad_norm: The largest norm of a sentence's gradient.
         initial: A public model that all of them begin with; None begins afresh.
+        frozen: Beginnings of the names of weights that stay as they are.
+        ema_decay: Of the EMA that is returned; None returns the last weights.
     """
     seeds = [derive(job.noise_seed, "joining", "private") % 2**31 for job in jobs]
     platforms = [
@@ -126,6 +130,8 @@ def train_privately(
         [job.learning_rate for job in jobs],
         max_grad_norm,
         [job.noise_seed for job in jobs],
+        frozen,
+        ema_decay,
     )
     begun = _begun(world, seeds, initial)
     trained = train_private(begun, DESCRIBED.tokens(world), world.sentences, platforms, plan)

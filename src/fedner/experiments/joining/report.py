@@ -66,7 +66,7 @@ def _by_size(points: Sequence[Point]) -> str:
 
 def _size_row(points: Sequence[Point], size: int, found: Gain, p: float) -> list[str]:
     kept = gain(cells(points, size, LOCAL), cells(points, size, "kept"))
-    worst = min(found.losses.values(), default=0.0)
+    worst = f", worst {min(found.losses.values()):+.1f}" if found.losses else ""
     return [
         _said(size),
         f"{_mean(points, size, LOCAL):.1f}",
@@ -74,7 +74,7 @@ def _size_row(points: Sequence[Point], size: int, found: Gain, p: float) -> list
         _interval(found),
         f"{p:.4f}",
         "" if kept is None else _interval(kept),
-        f"{len(found.losses)} of {found.num_cells}, worst {worst:+.1f}",
+        f"{len(found.losses)} of {found.num_cells}{worst}",
     ]
 
 

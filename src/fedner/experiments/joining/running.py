@@ -35,14 +35,19 @@ Record = TypeVar("Record")
 _world: list[world.World] = []  # of a process of the pool
 
 
-def open_world(options: argparse.Namespace) -> world.World:
-    """Read corpora, vectors and encoder that the options name."""
+def open_world(options: argparse.Namespace, platforms: Sequence[str] | None = None) -> world.World:
+    """Read corpora, vectors and encoder that the options name.
+
+    Args:
+        options: Of the command line.
+        platforms: Whose corpora; None for those of the study.
+    """
     torch.backends.cuda.matmul.allow_tf32 = True
     return world.build(
         options.data,
         options.words,
         options.context,
-        study.platforms(),
+        study.platforms() if platforms is None else platforms,
         options.device,
         options.out / "features",
     )

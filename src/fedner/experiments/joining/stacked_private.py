@@ -22,10 +22,13 @@ from torch import Tensor
 from fedner.experiments.joining import stack, stacked_crf
 from fedner.experiments.joining.stack import Rows, Tags, Tokens, Weights
 from fedner.experiments.joining.training import Indices, Sentences
+from fedner.federated.ema import averaged
 from fedner.seeds import seeded
 
-ROWS_AT_ONCE = 2_048  # of all models together
+TOKENS_AT_ONCE = 2**17  # of all models together, padding included
 _BETAS, _EPSILON = (0.9, 0.999), 1e-8
+_LSTM = (*stack._INPUT, *stack._HIDDEN, *stack._BIASES[0], *stack._BIASES[1])
+_TYPES = {"emissions.type.B.weight", "emissions.type.I.weight"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,9 +47,13 @@ class PrivatePlan:
         steps: How many steps.
         probability: With which every sentence enters a step.
         noise_multipliers: Of each model; 0 clips without noise.
-        learning_rates: Of each model's Adam, falling linearly to 0.
+        learning_rates: Of each model's Adam, falling linearly to 0 where there is no EMA.
         max_grad_norm: The largest norm of a sentence's gradient.
         noise_seeds: Name sample and noise of each model.
+        frozen: Beginnings of the names of weights that stay as they are, as "bilstm."; they are
+            neither clipped nor noised.
+        ema_decay: Of the EMA of the weights, which is returned in their place; the learning rates
+            then stay as they are. None returns the last weights.
     """
 
     steps: int
@@ -55,6 +62,12 @@ class PrivatePlan:
     learning_rates: Sequence[float]
     max_grad_norm: float
     noise_seeds: Sequence[int]
+    frozen: tuple[str, ...] = ()
+    ema_decay: float | None = None
+
+    def falling(self, step: int) -> float:
+        """Return what the learning rates are multiplied by in a step."""
+        return 1 - step / self.steps if self.ema_decay is None else 1.0
 
 
 def train_private(
@@ -67,21 +80,24 @@ def train_private(
     """Return the weights after DP-SGD; only described heads have the gradients for it."""
     current = {name: weight.clone() for name, weight in weights.items()}
     device = tokens.features_ND.device
-    adam = _Adam(current, plan, device)
+    trained = {name: each for name, each in current.items() if not name.startswith(plan.frozen)}
+    adam, ema = _Adam(trained, plan, device), current
     noise = [torch.Generator(device).manual_seed(seed) for seed in plan.noise_seeds]
     expected = plan.probability * np.asarray(
         [sum(len(each.sentences[m]) for each in platforms) for m in range(len(noise))]
     )
     scale_M = torch.tensor(1.0 / expected, dtype=torch.float32, device=device)
     for step in range(plan.steps):
-        totals = {name: torch.zeros_like(weight) for name, weight in current.items()}
+        totals = {name: torch.zeros_like(weight) for name, weight in trained.items()}
         for number, platform in enumerate(platforms):
             _add_platform(totals, current, tokens, sentences, platform, plan, (step, number))
         for total in totals.values():
             _add_noise(total, noise, plan)
             total.mul_(_along(scale_M, total))
         adam.step(current, totals, step)
-    return current
+        if plan.ema_decay is not None:
+            ema = averaged(ema, current, step, plan.ema_decay)
+    return current if plan.ema_decay is None else ema
 
 
 def _along(values_M: Tensor, like: Tensor) -> Tensor:
@@ -96,11 +112,11 @@ class _Adam:
         self.first = {name: torch.zeros_like(weight) for name, weight in weights.items()}
         self.second = {name: torch.zeros_like(weight) for name, weight in weights.items()}
         self.rate_M = torch.tensor(plan.learning_rates, device=device)
-        self.steps = plan.steps
+        self.falling = plan.falling
 
     def step(self, weights: Weights, gradients: Weights, step: int) -> None:
         """Step all weights in place."""
-        rate_M = self.rate_M * (1 - step / self.steps)
+        rate_M = self.rate_M * self.falling(step)
         corrected = [1 - beta ** (step + 1) for beta in _BETAS]
         for name, gradient in gradients.items():
             first, second = self.first[name], self.second[name]
@@ -134,15 +150,31 @@ def _add_platform(
         generator = seeded(plan.noise_seeds[model], "joining", "sample", *place)
         chosen = own[generator.random(len(own)) < plan.probability]
         drawn.append(chosen[np.argsort(sentences.known_lengths[chosen], kind="stable")])
-    rows_at_once = max(1, ROWS_AT_ONCE // len(drawn))
-    for begin in range(0, max(map(len, drawn)), rows_at_once):
-        chosen_MB, is_real = _filled([each[begin : begin + rows_at_once] for each in drawn])
+    for begin, end in _pieces([sentences.known_lengths[each] for each in drawn]):
+        chosen_MB, is_real = _filled([each[begin:end] for each in drawn])
         rows = sentences.rows(chosen_MB)
         gold_MBL = sentences.gold_VN[0][rows.token_MBL] * rows.mask
         real_MB = torch.from_numpy(is_real).to(rows.length_MB.device)
         add_clipped(
             totals, weights, tokens, rows, gold_MBL, platform.tags, plan.max_grad_norm, real_MB
         )
+
+
+def _pieces(lengths: Sequence[Indices]) -> list[tuple[int, int]]:
+    """Return where to cut samples that are sorted by length, so that each piece has its room."""
+    longest = np.zeros(max(map(len, lengths)), dtype=np.int64)
+    for each in lengths:
+        longest[: len(each)] = np.maximum(longest[: len(each)], each)
+    np.maximum.accumulate(longest, out=longest)
+    found, begin = [], 0
+    for end in range(1, len(longest) + 1):
+        is_full = end == len(longest) or (
+            (end + 1 - begin) * longest[end] * len(lengths) > TOKENS_AT_ONCE
+        )
+        if is_full:
+            found.append((begin, end))
+            begin = end
+    return found
 
 
 def _filled(parts: Sequence[Indices]) -> tuple[Indices, NDArray[np.float32]]:
@@ -168,14 +200,22 @@ def add_clipped(
     max_grad_norm: float,
     real_MB: Tensor,
 ) -> Tensor:
-    """Add each sentence's clipped gradient to the totals; return the norms before (M, B)."""
+    """Add each sentence's clipped gradient to the totals; return the norms before (M, B).
+
+    Weights without a total are frozen.
+    """
     encoder = _encode(weights, tokens, rows)
-    head = _head(weights, encoder.states_MBLD, rows, gold_MBL, tags)
-    into_gates_LXBG = encoder.backward(head.into_states_MBLD)
-    squares_N = _lstm_squares(encoder, into_gates_LXBG) + head.squares_N
+    head = _head(
+        weights, encoder.states_MBLD, rows, gold_MBL, tags, has_types=_TYPES.issubset(totals)
+    )
+    squares_N, into_gates_LXBG = head.squares_N, None
+    if any(name in totals for name in _LSTM):
+        into_gates_LXBG = encoder.backward(head.into_states_MBLD)
+        squares_N = squares_N + _lstm_squares(encoder, into_gates_LXBG, totals)
     norms_N = squares_N.clamp_min(0).sqrt()
     factor_MB = (max_grad_norm / norms_N.clamp_min(1e-12)).clamp_max(1.0).view_as(real_MB) * real_MB
-    _add_lstm(totals, encoder, into_gates_LXBG, factor_MB)
+    if into_gates_LXBG is not None:
+        _add_lstm(totals, encoder, into_gates_LXBG, factor_MB)
     head.add(totals, factor_MB)
     return norms_N.view_as(real_MB)
 
@@ -231,13 +271,19 @@ def _gram(values_MBLD: Tensor) -> Tensor:
     return torch.bmm(flat, flat.transpose(1, 2))
 
 
-def _lstm_squares(encoder: _Encoder, into_gates_LXBG: Tensor) -> Tensor:
-    """Return the squared norm of each row's gradient of the BiLSTM (N,)."""
+def _lstm_squares(encoder: _Encoder, into_gates_LXBG: Tensor, totals: Weights) -> Tensor:
+    """Return the squared norm of each row's gradient of the BiLSTM's trained weights (N,)."""
     total = torch.zeros((), device=into_gates_LXBG.device)
     for direction in range(2):
         into, x, before = _by_direction(encoder, into_gates_LXBG, direction)
-        # Two biases get the same gradient: inputs of a constant 1.
-        total = total + (_gram(into) * (_gram(x) + _gram(before) + 2.0)).sum((1, 2))
+        # Biases have inputs of a constant 1.
+        inputs = torch.full((), float(sum(each in totals for each in stack._BIASES[direction])))
+        inputs = inputs.to(into.device)
+        if stack._INPUT[direction] in totals:
+            inputs = inputs + _gram(x)
+        if stack._HIDDEN[direction] in totals:
+            inputs = inputs + _gram(before)
+        total = total + (_gram(into) * inputs).sum((1, 2))
     return total
 
 
@@ -247,10 +293,13 @@ def _add_lstm(
     for direction in range(2):
         into, x, before = _by_direction(encoder, into_gates_LXBG, direction)
         scaled_MGN = (into * factor_MB[..., None, None]).flatten(1, 2).transpose(1, 2)
-        totals[stack._INPUT[direction]].baddbmm_(scaled_MGN, x.flatten(1, 2))
-        totals[stack._HIDDEN[direction]].baddbmm_(scaled_MGN, before.flatten(1, 2))
+        if stack._INPUT[direction] in totals:
+            totals[stack._INPUT[direction]].baddbmm_(scaled_MGN, x.flatten(1, 2))
+        if stack._HIDDEN[direction] in totals:
+            totals[stack._HIDDEN[direction]].baddbmm_(scaled_MGN, before.flatten(1, 2))
         for name in stack._BIASES[direction]:
-            totals[name].add_(scaled_MGN.sum(2))
+            if name in totals:
+                totals[name].add_(scaled_MGN.sum(2))
 
 
 @dataclass(frozen=True, slots=True)
@@ -278,8 +327,10 @@ class _Head:
             root = math.sqrt(token_MRD.shape[1])
             query_MKR = torch.bmm(own_MKE, type_MRE.transpose(1, 2)) / root
             totals[f"emissions.token.{kind}.weight"].baddbmm_(query_MKR.transpose(1, 2), folded_MKD)
-            answer_MKR = torch.bmm(folded_MKD, token_MRD.transpose(1, 2)) / root
-            totals[f"emissions.type.{kind}.weight"].baddbmm_(answer_MKR.transpose(1, 2), own_MKE)
+            if f"emissions.type.{kind}.weight" in totals:
+                answer_MKR = torch.bmm(folded_MKD, token_MRD.transpose(1, 2)) / root
+                total_MRE = totals[f"emissions.type.{kind}.weight"]
+                total_MRE.baddbmm_(answer_MKR.transpose(1, 2), own_MKE)
         weighted_M8 = (self.steps_N8 * factor_MB.view(-1, 1)).view(len(factor_MB), -1, 8).sum(1)
         totals["decoder.steps"].add_(weighted_M8)
 
@@ -292,7 +343,15 @@ def _of_kind(tags: Tags) -> list[tuple[str, Tensor]]:
     return [("B", tags.vectors_MKE * is_begin_K1), ("I", tags.vectors_MKE * is_inside_K1)]
 
 
-def _head(weights: Weights, states_MBLD: Tensor, rows: Rows, gold_MBL: Tensor, tags: Tags) -> _Head:
+def _head(
+    weights: Weights,
+    states_MBLD: Tensor,
+    rows: Rows,
+    gold_MBL: Tensor,
+    tags: Tags,
+    *,
+    has_types: bool,
+) -> _Head:
     found = stack.potentials(weights, states_MBLD, rows, tags)
     into_NLK, steps_NKK = stacked_crf.row_gradients(found, gold_MBL.flatten(0, 1))
     into_MBLK = into_NLK.view(*states_MBLD.shape[:3], -1) * tags.is_own_MK[:, None, None]
@@ -310,8 +369,9 @@ def _head(weights: Weights, states_MBLD: Tensor, rows: Rows, gold_MBL: Tensor, t
         query_MKR = torch.bmm(own_MKE, type_MRE.transpose(1, 2)) / root
         arrived_MBLR = torch.matmul(into_MBLK, query_MKR[:, None])
         squares_N = squares_N + (_gram(arrived_MBLR) * states_gram).sum((1, 2))
-        mapped_MBLR = torch.matmul(states_MBLD, token_MRD.transpose(1, 2)[:, None]) / root
-        squares_N = squares_N + _type_squares(into_MBLK, mapped_MBLR, own_MKE)
+        if has_types:
+            mapped_MBLR = torch.matmul(states_MBLD, token_MRD.transpose(1, 2)[:, None]) / root
+            squares_N = squares_N + _type_squares(into_MBLK, mapped_MBLR, own_MKE)
     return _Head(weights, tags, states_MBLD, into_MBLK, steps_N8, into_states, squares_N)
 
 

@@ -209,7 +209,8 @@ def cell_tasks() -> list[CellTask]:
     found = [CellTask(NEWCOMERS, MIDDLE, seed) for seed in (*SEEDS, *MORE_SEEDS)]
     found += [CellTask(NEWCOMERS, size, seed) for size in (25, 0) for seed in SEEDS]
     found += [CellTask(NEWCOMERS, size, seed) for size in (400, 50, 200) for seed in SEEDS]
-    by_cost = ("btc-e", "twimed", "ade", "psytar", "bc5cdr")
+    # The longest last: BC5CDR takes five minutes and more.
+    by_cost = ("psytar", "ade", "twimed", "btc-e", "bc5cdr")
     found += [CellTask((newcomer,), ALL, seed) for newcomer in by_cost for seed in SEEDS]
     return [replace(task, newcomers=_large_enough(task)) for task in found]
 

@@ -1,0 +1,217 @@
+"""Which settings suit training under DP: a trial on splits that the study never uses.
+
+    python -m fedner.experiments.joining.private_trial --data D --words W --context C --out O
+
+The medical federation at epsilon 3, split 101, one noise seed: where it begins, how long, how large
+the tagger is and which part of it trains, each at several learning rates, as one stack. What is
+found stands in OUT/dp-trial.jsonl; the recipes of `private_study` were chosen by it.
+"""
+
+import sys
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import torch
+
+from fedner.experiments.joining import private, running
+from fedner.experiments.joining.private import PrivateJob
+from fedner.experiments.joining.private_study import FEDERATIONS, PUBLIC, open_world
+from fedner.experiments.joining.world import Sizes, World
+
+POINTS = "dp-trial.jsonl"
+EPSILON, SPLIT, NOISE_SEED = 3.0, 101, 1
+PLAIN_STEPS = PUBLIC_STEPS = 1_500
+LOW, HIGH = (5e-4, 1e-3, 2e-3, 4e-3, 8e-3), (2e-3, 5e-3, 1e-2, 2e-2, 4e-2)
+MIDDLE = (3e-3, 5e-3, 8e-3, 1e-2, 1.4e-2)
+HIGHER = (8e-3, 1.2e-2, 1.6e-2, 2.4e-2, 3.2e-2)
+
+
+@dataclass(frozen=True, slots=True)
+class Trial:
+    """One way to train, at several learning rates.
+
+    Attributes:
+        start: "public" or "scratch".
+        learning_rates: Of Adam, each falling linearly.
+        hidden: Units of the BiLSTM in each direction.
+        rank: Of the described head.
+        frozen: Beginnings of names of weights that stay as they are.
+        batch_size: Expected sentences of a step.
+        epochs: How often every sentence is expected; 0 trains without DP.
+        federation: Who trains.
+        max_grad_norm: The largest norm of a sentence's gradient.
+        is_standardised: Whether every feature of a token has mean 0 and deviation 1 over the words
+            of the public corpora.
+        public_steps: How long the public model trained.
+        ema_decay: Of the EMA that is scored, at learning rates that do not fall; None for none.
+    """
+
+    start: str
+    learning_rates: tuple[float, ...] = LOW
+    hidden: int = 200
+    rank: int = 128
+    frozen: tuple[str, ...] = ()
+    batch_size: int = 2_048
+    epochs: int = 30
+    federation: str = "medical"
+    max_grad_norm: float = 1.0
+    is_standardised: bool = False
+    public_steps: int = PUBLIC_STEPS
+    ema_decay: float | None = None
+
+    @property
+    def name(self) -> str:
+        """The trial in words."""
+        words = [
+            f"{self.federation} {self.start}",
+            f"{self.hidden} units",
+            f"rank {self.rank}",
+            f"batch {self.batch_size}",
+            f"{self.epochs} epochs",
+        ]
+        if self.frozen:
+            words.append(f"frozen {' '.join(self.frozen)}")
+        if self.max_grad_norm != 1.0:
+            words.append(f"clipped at {self.max_grad_norm:g}")
+        if self.is_standardised:
+            words.append("standardised features")
+        if self.public_steps != PUBLIC_STEPS:
+            words.append(f"{self.public_steps} public steps")
+        if self.ema_decay is not None:
+            words.append(f"EMA {self.ema_decay:g}")
+        return ", ".join([*words, f"learning rates to {max(self.learning_rates):g}"])
+
+
+TRIALS = (
+    Trial("public"),
+    Trial("public", HIGH, frozen=("bilstm.",)),
+    Trial("public", frozen=("bilstm.lstm.weight_ih",)),
+    Trial("public", hidden=64, rank=64),
+    Trial("public", hidden=100, rank=64),
+    Trial("public", frozen=("emissions.type.",)),
+    Trial("scratch", HIGH, hidden=64, rank=64),
+    Trial("scratch", HIGH, hidden=100, rank=64),
+    Trial("public", epochs=60),
+    Trial("public", batch_size=4_096, epochs=60),
+    Trial("public", epochs=0),
+    Trial("scratch", epochs=0),
+    Trial("public", epochs=0, hidden=100, rank=64),
+    # What the trials above left open: higher learning rates, features, clipping, tweets.
+    Trial("public", HIGHER, epochs=60, public_steps=3_000),
+    Trial("public", HIGHER, epochs=60),
+    Trial("public", HIGHER, epochs=60, is_standardised=True),
+    Trial("public", HIGHER, epochs=60, max_grad_norm=0.3),
+    Trial("public", HIGHER, epochs=60, max_grad_norm=5.0),
+    Trial("scratch", HIGH, epochs=60),
+    Trial("scratch", HIGH, epochs=60, is_standardised=True),
+    Trial("scratch", HIGH, epochs=60, federation="btc"),
+    Trial("scratch", HIGH, epochs=60, hidden=100, rank=64, federation="btc"),
+    Trial("public", epochs=0, is_standardised=True),
+    Trial("scratch", epochs=0, federation="btc"),
+    # And then: an EMA, a larger model, longer, and a public beginning for tweets.
+    Trial("public", MIDDLE, epochs=60, hidden=400, rank=256),
+    Trial("public", MIDDLE, epochs=60, ema_decay=0.97),
+    Trial("public", MIDDLE, epochs=60, ema_decay=0.99),
+    Trial("public", MIDDLE, epochs=120),
+    Trial("scratch", HIGH, epochs=60, ema_decay=0.97),
+    Trial("scratch", HIGH, epochs=60, hidden=100, rank=64),
+    Trial("public", MIDDLE, epochs=60, federation="btc"),
+    Trial("public", epochs=0, federation="btc"),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class TrialPoint:
+    """What one learning rate of a trial came to: strict F1 over all test parts of the split."""
+
+    trial: str
+    learning_rate: float
+    noise_multiplier: float
+    f1: float
+    seconds: float
+
+
+def run_trial(trial: Trial, world: World) -> list[TrialPoint]:
+    """Train all learning rates of a trial and score them."""
+    begun = time.monotonic()
+    sized = replace(world, sizes=replace(Sizes(), hidden=trial.hidden, rank=trial.rank))
+    if trial.is_standardised:
+        sized = standardised(sized)
+    names = FEDERATIONS[trial.federation]
+    initial = None
+    if trial.start == "public":
+        initial = private.public_model(sized, PUBLIC[trial.federation], names, trial.public_steps)
+    split = private.split_of(sized, names, SPLIT)
+    rates, noise = trial.learning_rates, 0.0
+    if trial.epochs:
+        size = sum(map(len, split.own))
+        how = private.strength(EPSILON, size, trial.batch_size, trial.epochs)
+        noise = how.noise_multiplier
+        jobs = [PrivateJob(split, noise, NOISE_SEED, rate) for rate in rates]
+        members = private.train_privately(
+            sized,
+            jobs,
+            how,
+            max_grad_norm=trial.max_grad_norm,
+            initial=initial,
+            frozen=trial.frozen,
+            ema_decay=trial.ema_decay,
+        )
+    else:
+        rates = (2e-3,)
+        members = private.train_plainly(
+            sized, [split], [1], steps=PLAIN_STEPS, batch_size=32, initial=initial
+        )
+    found = private.scores(sized, members, [split] * len(members))
+    seconds = time.monotonic() - begun
+    return [
+        TrialPoint(trial.name, rate, noise, row["all"], seconds)
+        for rate, row in zip(rates, found, strict=True)
+    ]
+
+
+def standardised(world: World) -> World:
+    """Return a world whose features have mean 0 and deviation 1 over the public corpora's words."""
+    chosen = torch.cat(
+        [
+            torch.arange(len(world.corpora[name].sentences), device=world.device)
+            + world.first[name]
+            for name in PUBLIC["medical"]
+        ]
+    )
+    starts, lengths = world.sentences.starts_S[chosen], world.sentences.lengths_S[chosen]
+    first_N = torch.repeat_interleave(starts - lengths.cumsum(0) + lengths, lengths)
+    token_N = first_N + torch.arange(len(first_N), device=world.device)
+    features_ND = world.described.features_ND
+    public_ND = features_ND[token_N].float()
+    mean_D, deviation_D = public_ND.mean(0), public_ND.std(0).clamp_min(1e-3)
+    scaled_ND = ((features_ND.float() - mean_D) / deviation_D).to(features_ND.dtype)
+    return replace(world, described=replace(world.described, features_ND=scaled_ND))
+
+
+def run_in_pool(trial: Trial, _out: Path) -> list[TrialPoint]:
+    """Run a trial in a process of the pool."""
+    return run_trial(trial, running.opened_world())
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the trials that are missing, as long as there is time, and print all."""
+    options = running.options_of(arguments, "Which settings suit training under DP?")
+    options.out.mkdir(parents=True, exist_ok=True)
+    path = options.out / POINTS
+    done = {each.trial for each in running.stored(path, TrialPoint)}
+    run = running.Run(options, open_world, time.monotonic())
+    missing = [each for each in TRIALS if each.name not in done]
+    for trial, found in running.worked_off(run, run_in_pool, missing):
+        running.add(path, found)
+        scores = ", ".join(f"{each.learning_rate:g}: {each.f1:.1f}" for each in found)
+        run.say(f"{trial.name} ({found[0].seconds:.0f} s): {scores}")
+    for each in sorted(running.stored(path, TrialPoint), key=lambda each: -each.f1):
+        print(f"{each.f1:6.2f}  {each.learning_rate:g}  {each.trial}")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
