@@ -1,1 +1,1 @@
-"""A study across machines: what runs at the server, at every platform, and beside them."""
+"""A federation across machines: who takes part, with which keys, from which folders."""
