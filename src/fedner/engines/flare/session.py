@@ -4,6 +4,7 @@ FLARE looks for its own files in the working folder, writes to the home folder, 
 whose sessions stay open; a session here is always closed, and works from a folder without files.
 """
 
+import logging
 import os
 import tempfile
 import time
@@ -15,6 +16,7 @@ from typing import Any
 
 from fedner.errors import FednerError
 
+_log = logging.getLogger(__name__)
 DONE = "FINISHED:COMPLETED"
 _FINISHED = "FINISHED"
 
@@ -116,7 +118,9 @@ def admin_session(kit: AdminKit, timeout: float = 10.0) -> Iterator[AdminSession
         FednerError: The server cannot be reached, or does not know the kit.
     """
     from nvflare.fuel.flare_api.flare_api import new_secure_session
+    from nvflare.fuel.hci.client import api
 
+    api._print_hci_message = _log.debug  # it would print a line for every session
     location = str(kit.folder.resolve())
     try:
         with _empty_folder():
