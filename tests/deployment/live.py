@@ -12,13 +12,14 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import TypeVar
 
 import psutil
 import torch
 
 from fedner.engines.flare.job import JobSpec
 from fedner.engines.flare.processes import Program, end_members, members, start, stop
-from fedner.engines.flare.session import AdminKit, JobState, admin_session
+from fedner.engines.flare.session import AdminKit, AdminSession, JobState, admin_session
 from fedner.engines.flare.watchdog import Limits, Watchdog, close_stale_jobs, submit
 from fedner.engines.in_process import InProcess
 from fedner.federated.checkpoints import read_state, stored_rounds
@@ -33,6 +34,7 @@ from fedner.settings import Settings, Study, parse_as, platform_toml
 
 NAMES = ("case-reports", "forum-posts", "social-posts")
 SERVER = "server"
+Told = TypeVar("Told")
 RUN = "run-1"
 
 
@@ -65,6 +67,8 @@ class Live:
     limits: Limits = field(default_factory=lambda: Limits(poll=0.5))
     _stop: threading.Event = field(default_factory=threading.Event)
     _watch: threading.Thread | None = None
+    _open: contextlib.ExitStack = field(default_factory=contextlib.ExitStack)
+    _session: AdminSession | None = None
 
     def program(self, name: str) -> Program:
         if name == SERVER:
@@ -90,6 +94,7 @@ class Live:
 
     def close(self) -> None:
         self._stop.set()
+        self._open.close()
         for name, process in self.processes.items():
             stop(process, self.program(name), grace=1.0)
         if self._watch is not None:
@@ -103,22 +108,29 @@ class Live:
     def wait_connected(self, *names: str, seconds: float = 90) -> None:
         wanted = set(names or NAMES)
 
-        def are_here() -> bool:
-            with contextlib.suppress(Exception), admin_session(self.kit, timeout=3) as session:
-                return wanted <= set(session.connected())
-            return False
-
-        until(are_here, seconds, f"{wanted} connected")
+        until(
+            lambda: wanted <= set(self._told(AdminSession.connected, [])),
+            seconds,
+            f"{wanted} connected",
+        )
 
     def submit(self, run: str = RUN, *platforms: str) -> str:
         quorum = self.study.participation.quorum
         spec = JobSpec(run, self.study.canonical, platforms or NAMES, quorum)
-        with admin_session(self.kit) as session:
-            return submit(session, spec)
+        job = self._told(lambda session: submit(session, spec), "")
+        assert job
+        return job
 
-    def jobs(self, run: str = RUN) -> list[JobState]:
-        with admin_session(self.kit) as session:
-            return session.jobs(run)
+    def _told(self, ask: Callable[[AdminSession], Told], otherwise: Told) -> Told:
+        """Ask the server, in a session that stays open until it breaks."""
+        try:
+            if self._session is None:
+                self._session = self._open.enter_context(admin_session(self.kit, timeout=3))
+            return ask(self._session)
+        except Exception:  # noqa: BLE001 - the server is away; it is asked again
+            self._open.close()
+            self._session = None
+            return otherwise
 
     def wait_done(self, run: str = RUN, seconds: float = 120) -> list[JobState]:
         """Wait until the newest job of a run has come to its end; return all."""
@@ -130,10 +142,8 @@ class Live:
         found: list[JobState] = []
 
         def look() -> bool:
-            with contextlib.suppress(Exception), admin_session(self.kit, timeout=3) as session:
-                found[:] = session.jobs(run)
-                return bool(found) and holds(found)
-            return False
+            found[:] = self._told(lambda session: session.jobs(run), found)
+            return bool(found) and holds(found)
 
         try:
             until(look, seconds, f"jobs of {run}")

@@ -4,8 +4,7 @@ import time
 from pathlib import Path
 
 import pytest
-
-from live import NAMES, SERVER, Live, assert_same_tensors, live, reference, tiny_settings, until
+from live import NAMES, SERVER, Live, assert_same_tensors, live, reference, tiny_settings
 
 pytestmark = pytest.mark.deployment
 ROUNDS = 60
