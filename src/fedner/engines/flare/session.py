@@ -4,6 +4,7 @@ FLARE looks for its own files in the working folder, writes to the home folder, 
 whose sessions stay open; a session here is always closed, and works from a folder without files.
 """
 
+import logging
 import os
 import tempfile
 import time
@@ -15,6 +16,7 @@ from typing import Any
 
 from fedner.errors import FednerError
 
+_log = logging.getLogger(__name__)
 DONE = "FINISHED:COMPLETED"
 _FINISHED = "FINISHED"
 
@@ -123,21 +125,42 @@ def admin_session(kit: AdminKit, timeout: float = 10.0) -> Iterator[AdminSession
     Raises:
         FednerError: The server cannot be reached, or does not know the kit.
     """
-    from nvflare.fuel.flare_api.flare_api import new_secure_session
+    from nvflare.fuel.flare_api.flare_api import Session
+    from nvflare.fuel.hci.client import api
 
+    api._print_hci_message = _log.debug  # it would print a line for every session
     location = str(kit.folder.resolve())
+    with _empty_folder():
+        session = Session(kit.name, location, secure_mode=True)
     try:
         with _empty_folder():
-            session = new_secure_session(kit.name, location, timeout=timeout)
+            _connect(session, kit, timeout)
+        yield AdminSession(session)
+    finally:
+        _close(session)
+
+
+def _connect(session: Any, kit: AdminKit, timeout: float) -> None:
+    session.api.auto_login_max_tries = 1  # whoever calls tries again, and is told
+    try:
+        session.try_connect(timeout)
     except Exception as error:
         raise FednerError(
             f"the federation's server does not answer {kit.name}: {error}",
             "Start it with `fedner server start`, and check that its address is reachable.",
         ) from error
+
+
+def _close(session: Any) -> None:
+    """Close a session; its connection is ended even where the server cannot be told."""
     try:
-        yield AdminSession(session)
-    finally:
         session.close()
+    except Exception as error:  # noqa: BLE001 - nobody is there to say goodbye to
+        _log.debug("a session ended without the server: %s", error)
+    finally:
+        session.api.close()
+        if session.api.cell is not None:
+            session.api.cell.core_cell.communicator.stop()
 
 
 @contextmanager
