@@ -45,7 +45,7 @@ class GuardedAnswer:
             site: The platform.
             record: Its disclosure record.
             asked_by: Who asks, as the connection names it.
-            run: The run that the platform takes part in; None where nobody said.
+            run: The run that the platform takes part in; None for that of the first order.
         """
         self._inner, self._site, self._record = inner, site, record
         self._asked_by, self._run = asked_by, run
@@ -78,6 +78,7 @@ class GuardedAnswer:
         if code is not None:
             _log.warning("platform %s refuses an order: %s", self._site.name, code)
             return failure(self._site.name, order.round, code)
+        self._run = order.run
         reply = self._inner(order)
         code = reply_refusal(self._site, reply)
         return reply if code is None else failure(self._site.name, order.round, code)
