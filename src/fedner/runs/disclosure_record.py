@@ -116,6 +116,11 @@ class RecordLine:
     counter: int = 0
     digest: str = ""
 
+    @property
+    def is_update(self) -> bool:
+        """Whether an update left, plain or hidden."""
+        return self.entry == SENT and self.verb == "round" and not self.code
+
 
 @dataclass(frozen=True, slots=True)
 class ReadRecord:
@@ -203,6 +208,11 @@ class DisclosureRecord:
             if line.entry == SENT and line.run == run:
                 return datetime.fromisoformat(line.time)
         return None
+
+    def num_updates(self, study: str) -> int:
+        """Return how many updates left for a study, by its digest, in all its runs."""
+        lines = read_record(self.path).lines
+        return sum(line.is_update and line.study == study for line in lines)
 
     def _write(self, line: RecordLine) -> RecordLine:
         try:

@@ -43,8 +43,9 @@ class PolicySettings(OwnSection):
     certificate of each of them. `accepts_simulation` lets noise come from a seed of the study,
     which protects nobody: for rehearsals with synthetic texts.
 
-    How much: `max_rounds` in a run, `max_runs` of one study, `max_hours` since the first order of
-    a run, `max_cpus` and `max_memory_gb` for its process.
+    How much: `max_rounds` in a run, `max_runs` of one study, `max_updates` that leave for one study
+    in all (a round that is asked for again counts again), `max_hours` since the first order of a
+    run, `max_cpus` and `max_memory_gb` for its process.
 
     What is sent: without `sends_loss` its training loss stays at home, without `sends_scores` its
     test scores do. `release` says who may get the trained model: "participants", or "public" for
@@ -67,6 +68,7 @@ class PolicySettings(OwnSection):
     accepts_simulation: bool = False
     max_rounds: Positive | None = None
     max_runs: Positive | None = None
+    max_updates: Positive | None = None
     max_hours: Rate | None = None
     max_cpus: Positive | None = None
     max_memory_gb: Rate | None = None

@@ -51,12 +51,17 @@ class GuardedAnswer:
         self._asked_by, self._run = asked_by, run
         self._protection = protection_of(site.study)
         self._began: datetime | None = None
+        self._num_updates: int | None = None  # that left for the study; unknown at first
 
     def __call__(self, order: Order) -> Reply:
         """Answer an order as far as the policy allows; it never raises."""
         try:
             reply = self._decided(order)
-            self._record.append(order, reply, asked_by=self._asked_by, protection=self._protection)
+            line = self._record.append(
+                order, reply, asked_by=self._asked_by, protection=self._protection
+            )
+            if self._num_updates is not None and line.is_update:
+                self._num_updates += 1
         except FednerError as error:
             _log.error("platform %s sends nothing: %s", self._site.name, error)
             return failure(self._site.name, order.round, "record-failed")
@@ -74,7 +79,13 @@ class GuardedAnswer:
         self._inner.close()
 
     def _decided(self, order: Order) -> Reply:
-        code = order_refusal(self._site, order, run=self._run, hours=self._hours(order.run))
+        code = order_refusal(
+            self._site,
+            order,
+            run=self._run,
+            hours=self._hours(order.run),
+            num_updates=self._updates(),
+        )
         if code is not None:
             _log.warning("platform %s refuses an order: %s", self._site.name, code)
             return failure(self._site.name, order.round, code)
@@ -82,6 +93,14 @@ class GuardedAnswer:
         reply = self._inner(order)
         code = reply_refusal(self._site, reply)
         return reply if code is None else failure(self._site.name, order.round, code)
+
+    def _updates(self) -> int:
+        """Return how many updates left for the study, in earlier processes and runs too."""
+        if self._site.own.policy.max_updates is None:
+            return 0
+        if self._num_updates is None:
+            self._num_updates = self._record.num_updates(self._site.study.digest)
+        return self._num_updates
 
     def _hours(self, run: str) -> float:
         """Return the hours since the first order of the run, also of an earlier process."""
