@@ -93,7 +93,7 @@ def full(**changes: Any) -> dict[str, Any]:
                 "split": {"test_data": "CANARY-test"},
                 "ledger": "CANARY-ledger",
                 "embeddings": {"words": "CANARY-own-words"},
-                "policy": {"mechanisms": ["CANARY-mechanism"], "max_rounds": 98765, "epsilon": 3.25},
+                "policy": {"mechanisms": ["CANARY"], "max_rounds": 98765, "epsilon": 3.25},
                 "num_sentences": 98764,
                 "shard": "987/988",
                 "max_tokens": 98763,
