@@ -119,11 +119,10 @@ def peeled(data: bytes) -> Iterator[tuple[tuple[str, ...], bytes]]:
 def _unpacked(unpacker: Any, data: bytes) -> bytes:
     """Return what a stream unpacks to, as far as it does."""
     pieces = io.BytesIO()
-    for start in range(0, len(data), 2**16):
+    for start in range(0, len(data), 512):  # small: a broken end must not hide its beginning
         try:
-            pieces.write(unpacker.decompress(data[start : start + 2**16]))
+            pieces.write(unpacker.decompress(data[start : start + 512]))
         except (zlib.error, OSError, EOFError, lzma.LZMAError, ValueError):
-            # The last piece is tried byte by byte: a broken end must not hide its beginning.
             break
         if getattr(unpacker, "eof", False) or pieces.tell() > MOST_BYTES:
             break

@@ -219,7 +219,7 @@ def test_epsilon_of_a_study_counts_all_its_runs_and_in_all_every_study(
 
     needed = 1.0  # comes to what two rounds spend; three spend more
     while refused("first", epsilon=needed):
-        needed *= 1.03
+        needed *= 1.08
     assert refused("second", epsilon=needed) == {"policy-epsilon"}
     assert refused("second", elsewhere, epsilon=needed) == set(), "another study"
     assert refused("second", elsewhere, epsilon_in_all=needed) == {"policy-epsilon-in-all"}
@@ -259,3 +259,36 @@ def test_every_key_of_the_policy_has_a_code_with_words() -> None:
     assert set(_CODES.values()) <= set(REFUSALS)
     assert set(REFUSALS) <= set(FAILURES)
     assert all(words and words.isascii() for words in FAILURES.values())
+
+
+# Studies that are meant to hurt.
+
+
+@pytest.mark.parametrize(
+    ("changes", "expected"),
+    [
+        ({"model": {"hidden": 10**8}}, "policy-memory"),
+        ({"model": {"filters": 10**11}}, "policy-memory"),
+        ({"embeddings": {"buckets": 10**9, "dimension": 10**6}}, "policy-memory"),
+        ({"training": {"rounds": 4, "slice": 1e-12}}, "study-unsound"),
+        ({"training": {"rounds": 4, "slice": 1e-12}, "privacy": DP}, "study-unsound"),
+    ],
+)
+def test_a_study_that_no_machine_can_hold_is_refused_before_it_is_built(
+    changes: dict[str, Any], expected: str
+) -> None:
+    assert codes(job_problems(study(**changes), own())) == {expected}
+
+
+def test_a_model_has_at_most_the_memory_of_the_policy() -> None:
+    table = study(embeddings={"buckets": 2**20, "dimension": 64})  # 0.25 GB
+    assert codes(job_problems(table, own({"max_memory_gb": 0.2}))) == {"policy-memory"}
+    assert not job_problems(table, own({"max_memory_gb": 0.3}))
+
+
+def test_an_unexpected_error_is_a_refusal(monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(*_: object) -> None:
+        raise RecursionError
+
+    monkeypatch.setattr("fedner.runs.policy.job.study_problems", broken)
+    assert codes(job_problems(study(), own())) == {"study-unsound"}

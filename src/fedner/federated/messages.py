@@ -48,7 +48,7 @@ REFUSALS: Mapping[str, str] = {
     "policy-types": "its policy does not let these entity types be shared",
     "policy-mechanism": "its policy does not accept this mechanism of differential privacy",
     "policy-unit": "its policy asks for a larger protected unit",
-    "policy-noise": "its policy does not accept noise that this party adds",
+    "policy-noise": "its policy does not accept who adds the noise",
     "policy-simulation": "its policy does not accept noise from a seed",
     "policy-study-budget": "the study sets a privacy budget, which only the platform may do",
     "policy-epsilon": "the study may spend more epsilon than its policy allows one study",

@@ -16,6 +16,8 @@ from fedner.runs.type_descriptions import head_of
 from fedner.settings import PlatformSettings, SettingProblem, Study, policy_problems
 from fedner.settings.policy import UNITS, UNNAMED_NOISE, NoisePlace
 
+_GB = 2**30
+
 
 def study_policy_problems(
     study: Study,
@@ -55,6 +57,43 @@ def crossing_problems(study: Study, own: PlatformSettings) -> list[SettingProble
     the platform's to grant.
     """
     return [*_simulation_problems(study, own), *_central_problems(study, own)]
+
+
+def size_problems(
+    study: Study, own: PlatformSettings, machine_bytes: int
+) -> Iterator[SettingProblem]:
+    """Yield a study that no machine here can hold: asked before anything of it is built.
+
+    Args:
+        study: The study.
+        own: The platform's settings.
+        machine_bytes: How much memory the machine has.
+    """
+    most = own.policy.max_memory_gb
+    bound = machine_bytes if most is None else min(machine_bytes, int(most * _GB))
+    needed = _least_bytes(study)
+    if needed > bound:
+        yield SettingProblem(
+            "policy.max_memory_gb",
+            f"a model of at least {needed / _GB:.3g} GB",
+            f"at most {bound / _GB:.3g} GB",
+        )
+    slices, units = study.training.slice, min(study.public_sizes.values())
+    if slices is not None and 1 / slices > units:
+        yield SettingProblem(
+            "training.slice", f"{slices:g}", f"at least 1/{units}: no more slices than units"
+        )
+
+
+def _least_bytes(study: Study) -> int:
+    """Return less than the weights of a study's tagger take, from the sizes that it names."""
+    held, model = study.embeddings, study.model
+    table = held.buckets * held.dimension if held.words is None else 0
+    word = held.dimension if held.words is None else held.words.dimension
+    word += 0 if held.context is None else held.context.dimension * held.context.layers
+    hidden, filters = model.hidden or 0, model.filters or 0
+    characters = (model.character_filters or 0) * (model.character_dimension or 1)
+    return 4 * (table + 4 * hidden * hidden + filters * word + characters)
 
 
 def is_accepted_tensor(name: str, own: PlatformSettings) -> bool:

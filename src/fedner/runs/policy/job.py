@@ -12,15 +12,17 @@ from fedner.errors import FednerError
 from fedner.runs.blueprint import blueprint
 from fedner.runs.budgets import room_problems
 from fedner.runs.policy.history import runs_of
+from fedner.runs.policy.process_limits import machine_bytes
 from fedner.runs.policy.refusal import Refusal, refusal_of
 from fedner.runs.public_files import PublicFiles, declared_files, open_files
 from fedner.runs.schedule import algorithm_for
 from fedner.runs.study_checks import ledger_problems, study_problems
-from fedner.runs.study_policy import crossing_problems, study_policy_problems
+from fedner.runs.study_policy import crossing_problems, size_problems, study_policy_problems
 from fedner.settings import PlatformSettings, SettingProblem, SettingsError, Study
 
 _log = logging.getLogger(__name__)
 _UNSOUND = "study-unsound"
+_FITTING = "a study that fits here"
 
 
 def job_problems(
@@ -47,7 +49,10 @@ def job_problems(
     except SettingsError as error:
         found = [refusal_of(problem, _UNSOUND) for problem in error.problems]
     except FednerError as error:
-        found = [refusal_of(SettingProblem("study", error.message, "a study that fits here"))]
+        found = [refusal_of(SettingProblem("study", error.message, _FITTING))]
+    except Exception:  # noqa: BLE001 - whatever another party wrote, the platform goes on
+        _log.exception("platform %s could not check a study", own.name)
+        found = [refusal_of(SettingProblem("study", "an unexpected error", _FITTING), _UNSOUND)]
     for refusal in found:
         _log.warning("platform %s refuses a job (%s): %s", own.name, refusal.code, refusal.problem)
     return tuple({refusal.code: refusal for refusal in found}.values())
@@ -57,7 +62,12 @@ def _problems(
     study: Study, own: PlatformSettings, home: Path | None, run: str, pinned: Collection[str]
 ) -> Iterator[Refusal]:
     """Yield refusals, cheap ones first; budgets are counted only where nothing else is wrong."""
-    refusals = [refusal_of(problem) for problem in crossing_problems(study, own)]
+    refusals = [refusal_of(each) for each in crossing_problems(study, own)]
+    sizes = [*size_problems(study, own, machine_bytes())]
+    refusals += [refusal_of(each, _UNSOUND if "slice" in each.key else None) for each in sizes]
+    if sizes:
+        yield from refusals  # not even a check may build it
+        return
     refusals += [refusal_of(each, _UNSOUND) for each in study_problems(study)]
     if not any(refusal.code == _UNSOUND for refusal in refusals):
         refusals += [refusal_of(each) for each in study_policy_problems(study, own)]
