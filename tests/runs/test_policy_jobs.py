@@ -88,10 +88,10 @@ def test_what_no_study_of_another_party_may_do(
 def test_what_the_platform_named_is_accepted(tmp_path: Path) -> None:
     ledger = opened(tmp_path / "ledger")
     central = study(privacy=DP | {"mechanism": "unit-central"})
-    assert not job_problems(central, own({"noise": ["central"]}, ledger=ledger))
-    assert codes(job_problems(study(privacy=DP), own({"noise": ["central"]}, ledger=ledger))) == {
-        "policy-noise"
-    }
+    assert not job_problems(central, own({"noise_places": ["central"]}, ledger=ledger))
+    assert codes(
+        job_problems(study(privacy=DP), own({"noise_places": ["central"]}, ledger=ledger))
+    ) == {"policy-noise"}
     seeded = study(privacy=DP | {"simulation": True})
     assert not job_problems(seeded, own({"accepts_simulation": True}))
 
@@ -125,7 +125,7 @@ REFUSED: dict[str, tuple[dict[str, Any], dict[str, Any], str]] = {
     "mechanisms": ({"mechanisms": ["unit-local"]}, {}, "policy-mechanism"),
     "unit": ({"unit": "sentence"}, {}, "policy-unit"),
     "a smaller unit": ({"unit": "patient"}, {"privacy": DP}, "policy-unit"),
-    "noise": ({"noise": ["distributed"]}, {"privacy": DP}, "policy-noise"),
+    "noise": ({"noise_places": ["distributed"]}, {"privacy": DP}, "policy-noise"),
     "epsilon": ({"epsilon": 0.05}, {"privacy": DP}, "policy-epsilon"),
     "no epsilon": ({"epsilon": 9.0}, {}, "policy-epsilon"),
     "epsilon in all": ({"epsilon_in_all": 0.05}, {"privacy": DP}, "policy-epsilon-in-all"),
@@ -144,7 +144,7 @@ ACCEPTED: list[tuple[dict[str, Any], dict[str, Any]]] = [
                                   "embeddings": {"trainable": True, "dimension": 8}}),
     ({"types": LABELS}, {"partition": {"shared": "everything"}}),
     ({"types": ["ADE"]}, {}),
-    ({"unit": "document", "mechanisms": ["unit-local"], "noise": ["local"]}, {"privacy": DP}),
+    ({"unit": "document", "mechanisms": ["unit-local"], "noise_places": ["local"]}, {"privacy": DP}),
     ({"unit": "sentence", "epsilon": 8.0, "epsilon_in_all": 8.0}, {"privacy": DP}),
     ({"min_others": 2, "max_rounds": 4}, {}),
     ({"release": "public"}, {"release": {"to": "public", "newcomers": ["b"]}}),

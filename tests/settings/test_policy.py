@@ -147,7 +147,7 @@ def test_a_model_is_released_to_those_whom_the_platform_names() -> None:
         {"types": [""]},
         {"shared": ["embeddings."]},
         {"unit": "platform"},
-        {"noise": ["server"]},
+        {"noise_places": ["server"]},
         {"epsilon": 0},
         {"epsilon": float("inf")},
         {"min_others": -1},

@@ -45,7 +45,7 @@ def study_policy_problems(
         *_tensor_problems(study, own),
         *_shared_type_problems(study, own),
         *_unit_problems(study, own, used),
-        *_noise_problems(own.policy.noise, used),
+        *_noise_problems(own.policy.noise_places, used),
     ]
     return [*found, *(problem for problem in more if problem.key not in reported)]
 
@@ -158,7 +158,7 @@ def _noise_problems(
 ) -> Iterator[SettingProblem]:
     if accepted and mechanism is not None and noise_place(mechanism) not in accepted:
         yield SettingProblem(
-            "policy.noise",
+            "policy.noise_places",
             f"mechanism {mechanism.name!r}, whose noise is {noise_place(mechanism)}",
             f"noise that is {' or '.join(accepted)}",
         )
@@ -184,4 +184,4 @@ def _simulation_problems(study: Study, own: PlatformSettings) -> Iterator[Settin
 def _central_problems(study: Study, own: PlatformSettings) -> Iterator[SettingProblem]:
     """Yield noise of the server where the platform did not name it."""
     mechanism = mechanism_for(study.privacy)
-    yield from _noise_problems(own.policy.noise or UNNAMED_NOISE, mechanism)
+    yield from _noise_problems(own.policy.noise_places or UNNAMED_NOISE, mechanism)

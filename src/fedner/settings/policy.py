@@ -35,8 +35,8 @@ class PolicySettings(OwnSection):
     types that it declares to others or shares tags of.
 
     Least protection: `mechanisms` are those of differential privacy ("none" among them accepts a
-    study without any). `unit` is the smallest that must be protected. `noise` says who may add it:
-    across machines noise of the server ("central") must be named here. `epsilon` bounds what one
+    study without any). `unit` is the smallest that must be protected. `noise_places` says who may
+    add noise: across machines the server ("central") must be named here. `epsilon` bounds what one
     study may spend over all its runs, `epsilon_in_all` what all studies together may, on top of
     what the ledger grants. `secure_sum` takes part only where the server sees nothing but sums;
     `min_others` says how many other platforms must be in a sum; `pinned` asks for the pinned
@@ -59,7 +59,7 @@ class PolicySettings(OwnSection):
     types: tuple[str, ...] | None = None
     mechanisms: tuple[str, ...] = ()
     unit: Unit | None = None
-    noise: tuple[NoisePlace, ...] = ()
+    noise_places: tuple[NoisePlace, ...] = ()
     epsilon: Rate | None = None
     epsilon_in_all: Rate | None = None
     secure_sum: bool = False

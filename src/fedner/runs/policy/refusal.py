@@ -16,7 +16,7 @@ _CODES: Mapping[str, str] = {
     "policy.types": "policy-types",
     "policy.mechanisms": "policy-mechanism",
     "policy.unit": "policy-unit",
-    "policy.noise": "policy-noise",
+    "policy.noise_places": "policy-noise",
     "policy.accepts_simulation": "policy-simulation",
     "privacy.budget": "policy-study-budget",
     "policy.epsilon": "policy-epsilon",
