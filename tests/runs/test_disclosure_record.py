@@ -150,6 +150,16 @@ def test_tampering_is_found_by_readers_and_writers(path: Path, how: str) -> None
         DisclosureRecord(path).append(ORDER, UPDATE, asked_by="server")
 
 
+def test_a_torn_line_behind_one_that_the_head_never_saw_comes_from_no_crash(path: Path) -> None:
+    filled(path, 2)
+    head = head_of(path).read_bytes()
+    filled(path, 2)
+    path.write_bytes(path.read_bytes()[:-9])
+    head_of(path).write_bytes(head)
+    with pytest.raises(FednerError, match="its head does not explain"):
+        DisclosureRecord(path).append(ORDER, UPDATE, asked_by="server")
+
+
 @pytest.mark.parametrize("head", [b"", b"x", b"{}", b'{"counter": -1, "digest": "a"}', None])
 def test_a_head_that_is_gone_or_damaged_is_found(path: Path, head: bytes | None) -> None:
     filled(path)
@@ -185,6 +195,24 @@ def test_a_kill_at_any_byte_loses_no_line_that_was_sent(path: Path) -> None:
         if cut in (len(sent), len(sent) + 1, cut // 97 * 97, len(whole) - 1, len(whole)):
             filled(path, 1)
             assert len(read_record(path).lines) == 4 + arrived
+
+
+def test_a_line_is_on_the_disk_before_the_head_and_both_before_it_returns(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    steps: list[str] = []
+    sync, written = os.fsync, DisclosureRecord.append
+
+    def synced(handle: int) -> None:
+        steps.append(Path(f"/proc/self/fd/{handle}").readlink().name)
+        sync(handle)
+
+    filled(path, 1)
+    monkeypatch.setattr("os.fsync", synced)
+    written(DisclosureRecord(path), ORDER, UPDATE, asked_by="server")
+    assert steps[0] == RECORD
+    assert steps[1].startswith(f".{RECORD}.head")
+    assert steps[2:] == ["home"], "and the folder"
 
 
 def test_a_kill_at_any_byte_of_the_very_first_line(path: Path) -> None:

@@ -13,7 +13,7 @@ from guarded_sites import NAME, code, guarded, order_of, site_of, with_policy
 from fedner.federated.message_bytes import to_bytes
 from fedner.federated.messages import FAILURES, Failure, Order, Reply, ScoreReport, Update
 from fedner.privacy.ledger_owner import ledger_chain
-from fedner.runs.disclosure_record import RECORD, read_record
+from fedner.runs.disclosure_record import RECORD, DisclosureRecord, read_record
 from fedner.runs.policy import GuardedAnswer, reply_refusal
 from fedner.runs.site import Site
 from fedner.settings import Settings
@@ -232,6 +232,23 @@ def test_a_reply_that_says_too_much_is_withheld(site: Site, caplog: Any) -> None
     ]
     for where, reply in cases:
         assert reply_refusal(where, reply) == "reply-withheld"
+
+
+def test_what_is_withheld_is_neither_sent_nor_recorded_as_sent(site: Site, tmp_path: Path) -> None:
+    class Careless:
+        def __call__(self, order: Order) -> Reply:
+            shared = other(order.shared, **{"emissions.weight": torch.ones(2)})
+            return Update(NAME, order.round, shared)
+
+        def rest(self) -> None: ...
+
+        def close(self) -> None: ...
+
+    record = DisclosureRecord(tmp_path / RECORD)
+    answer = GuardedAnswer(Careless(), site, record, asked_by="server")
+    assert answer(order_of(site)) == Failure(NAME, 1, "reply-withheld")
+    (line,) = read_record(tmp_path / RECORD).lines
+    assert (line.code, line.tensors) == ("reply-withheld", ())
 
 
 def test_an_uncounted_update_of_a_protected_study_is_withheld(
