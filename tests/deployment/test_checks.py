@@ -209,6 +209,7 @@ def test_the_system_is_asked_about_its_clock() -> None:
         ('data = "nowhere/"', "data"),
         ('label_map = { Drug = "Medicine" }', "labels"),
         ("[policy]\nmax_rounds = 1", "policy"),
+        ('[policy]\nalgorithms = ["scaffold"]', "policy"),
         ('name = "south"', "settings"),
         ("typo = 1", "settings"),
     ],
@@ -281,11 +282,15 @@ def test_pins_are_compared_with_a_roster() -> None:
 
 
 def test_a_platform_that_wants_pins_has_a_problem_without(
-    homes: Homes, north: PlatformHome, settings: Path, monkeypatch: pytest.MonkeyPatch
+    homes: Homes, north: PlatformHome, settings: Path
 ) -> None:
     assert results(check_platform(north, settings))["pins"] == "warning"
-    monkeypatch.setattr(checks, "_asks_for_pins", lambda _: True)
-    assert results(check_platform(north, settings))["pins"] == "problem"
+    settings.write_text(SETTINGS + "[policy]\npinned = true\n")
+    result = results(check_platform(north, settings))
+    assert (result["pins"], result["policy"]) == ("problem", "problem")
+    pin(north, "south", fingerprint(read_key(homes.platforms["south"].key)))
+    pin(north, "west", "1" * 64)
+    assert results(check_platform(north, settings))["policy"] == "ok"
 
 
 def test_the_roster_of_a_job_is_compared(homes: Homes, north: PlatformHome) -> None:

@@ -5,6 +5,7 @@ from typing import Annotated
 
 import typer
 
+from fedner.cli import record
 from fedner.cli.arguments import AsJson
 from fedner.cli.identity_view import require_flare
 
@@ -19,6 +20,7 @@ NamedHome = Annotated[Path, typer.Option("--home", metavar="FOLDER", help="The p
 Own = Annotated[
     Path, typer.Option("--settings", metavar="FILE", help="The platform's own settings.")
 ]
+app.command("record")(record.record)
 OtherArgument = Annotated[str, typer.Argument(metavar="NAME", help="The other platform.")]
 
 

@@ -29,6 +29,7 @@ from fedner.runs.deployment.identity import (
 from fedner.runs.deployment.kits import Place
 from fedner.runs.deployment.pins import pin_problems, read_pins, roster_fingerprints
 from fedner.runs.deployment.taking_part import installed, read_home
+from fedner.runs.policy import job_problems
 from fedner.runs.study_checks import platform_problems, text_findings
 from fedner.runs.study_files import read_platform
 from fedner.settings import PlatformSettings, SettingProblem, Study
@@ -199,6 +200,7 @@ def _check_settings(home: PlatformHome, study: Study, path: Path) -> Iterator[Ch
         return
     yield Check("settings", "ok", str(path))
     problems, remarks = _data_findings(study, own)
+    problems += _refusals(study, own, home, {each.key for each in problems})
     yield from _by_subject(study, own, problems)
     yield from (Check("data", "warning", remark) for remark in remarks)
 
@@ -209,6 +211,14 @@ def _data_findings(study: Study, own: PlatformSettings) -> tuple[list[SettingPro
         return problems, []  # texts that cannot be found cannot be read
     found, remarks = text_findings(study, own)
     return problems + found, remarks
+
+
+def _refusals(
+    study: Study, own: PlatformSettings, home: PlatformHome, reported: set[str]
+) -> list[SettingProblem]:
+    """Return for what else a job of the study would be refused before it starts."""
+    refusals = job_problems(study, own, home.path, pinned=read_pins(home))
+    return [each.problem for each in refusals if each.problem.key not in reported]
 
 
 def _by_subject(
@@ -277,7 +287,7 @@ def _asks_for_pins(settings: Path) -> bool:
         policy = read_platform(settings).policy
     except FednerError:
         return False  # said already
-    return bool(getattr(policy, "pinned", False))
+    return policy.pinned
 
 
 def _check_disk(path: Path) -> Iterator[Check]:
