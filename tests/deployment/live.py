@@ -249,7 +249,7 @@ def assert_same_states(found: Path, expected: Path) -> None:
 
 
 def losses(folder: Path) -> list[float]:
-    return [json.loads(line)["loss"] for line in (folder / "rounds.jsonl").open()]
+    return [json.loads(line)["loss"] for line in (folder / "rounds.jsonl").read_text().splitlines()]
 
 
 def resident(pid: int) -> int:

@@ -32,12 +32,15 @@ class JobSpec:
         study: The study as canonical JSON.
         platforms: Who is asked to take part.
         quorum: How many must be there; None for all.
+        roster: Who takes part with which certificate, signed by the authority, as JSON; empty where
+            platforms go by the roster that they installed.
     """
 
     run: str
     study: str
     platforms: Sequence[str]
     quorum: int | None = None
+    roster: str = ""
 
 
 def require_run_name(value: object) -> str:
@@ -72,7 +75,7 @@ def write_job(spec: JobSpec, folder: Path) -> Path:
 
 def _tables(spec: JobSpec) -> Mapping[str, Any]:
     names = sorted(spec.platforms)
-    facts = {FACTS: {"run": spec.run, "study": spec.study}}
+    facts = {FACTS: {"run": spec.run, "study": spec.study, "roster": spec.roster}}
     meta = {
         "name": spec.run,
         "deploy_map": {_SERVER_APP: ["server"], _PLATFORM_APP: names},
@@ -82,10 +85,11 @@ def _tables(spec: JobSpec) -> Mapping[str, Any]:
     if spec.quorum is None:
         meta["mandatory_clients"] = names
     given = {"run": spec.run, "study": spec.study}
+    asked = {**given, "roster": spec.roster}
     return {
         "meta.json": meta,
         f"{_SERVER_APP}/config/config_fed_server.json": _server_config(given),
-        f"{_PLATFORM_APP}/config/config_fed_client.json": _platform_config(given),
+        f"{_PLATFORM_APP}/config/config_fed_client.json": _platform_config(asked),
     }
 
 

@@ -20,7 +20,7 @@ from fedner.engines.flare.collab_link import CollabLink
 from fedner.engines.flare.engine import OK
 from fedner.engines.flare.job import require_run_name
 from fedner.engines.roster import Roster
-from fedner.runs.deployment.admission import approved_facts, refusal, study_in
+from fedner.runs.deployment.admission import announced, announced_in, refusal, study_in
 from fedner.runs.deployment.places import own_home, own_settings, run_folder
 
 REFUSED = "refused"
@@ -50,9 +50,8 @@ class CoordinatorProgram:
 class PlatformEndpoint:
     """What runs in a platform's job: it answers the server, and nobody else."""
 
-    def __init__(self, study: str, run: str) -> None:
-        self._study = study
-        self._run = run
+    def __init__(self, study: str, run: str, roster: str = "") -> None:
+        self._job = (run, study, roster)
         self._roster: Roster | None = None
         # One thread computes; another one answers pings meanwhile.
         self._worker = ThreadPoolExecutor(1, "fedner-platform")
@@ -83,8 +82,7 @@ class PlatformEndpoint:
         from fedner.runs.deployment.platform_job import answer_bytes, platform_answer
 
         if self._roster is None:
-            folder = run_folder(own_home(), require_run_name(self._run))
-            make = platform_answer(study_in(self._study), folder, own_settings())
+            make = platform_answer(announced(*self._job), own_home(), own_settings(), SERVER)
             self._roster = Roster(make, [name])
         return answer_bytes(self._roster, name, data)
 
@@ -100,7 +98,7 @@ class PolicyGate(FLComponent):  # type: ignore[misc]
         """Look at the study that a job announces."""
         if event_type != EventType.BEFORE_CHECK_RESOURCE_MANAGER:
             return
-        reason = refusal(fl_ctx.get_prop(FLContextKey.CLIENT_RESOURCE_SPECS))
+        reason = refusal(fl_ctx.get_prop(FLContextKey.CLIENT_RESOURCE_SPECS), SERVER)
         if reason:
             fl_ctx.set_prop(FLContextKey.JOB_BLOCK_REASON, reason, private=True, sticky=False)
 
@@ -119,13 +117,13 @@ class StudyResources(ResourceManagerSpec, FLComponent):  # type: ignore[misc]
     def check_resources(self, resource_requirement: Any, fl_ctx: Any) -> tuple[bool, str]:
         """Approve a study; return a token for its start, or why not."""
         del fl_ctx
-        reason = refusal(resource_requirement)
+        reason = refusal(resource_requirement, SERVER)
         if reason:
             return False, reason
         if len(self._approved) >= _MOST_TOKENS:
             self._approved.pop(next(iter(self._approved)))
         token = secrets.token_hex(16)
-        self._approved[token] = approved_facts(resource_requirement)
+        self._approved[token] = announced_in(resource_requirement).facts
         return True, token
 
     def cancel_resources(self, resource_requirement: Any, token: str, fl_ctx: Any) -> None:
@@ -143,7 +141,7 @@ class StudyResources(ResourceManagerSpec, FLComponent):  # type: ignore[misc]
         """
         del fl_ctx
         approved = self._approved.pop(token, None)
-        if approved is None or approved != approved_facts(resource_requirement):
+        if approved is None or approved != announced_in(resource_requirement).facts:
             raise RuntimeError("this platform did not approve the job")
         return {}
 
