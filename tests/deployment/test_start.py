@@ -24,7 +24,11 @@ from fedner.runs.deployment.taking_part import installed
 from fedner.runs.deployment.trial import Homes, trial_homes
 from fedner.settings import Study
 
-pytestmark = pytest.mark.deployment
+pytestmark = [
+    pytest.mark.deployment,
+    # FLARE's sessions leave sockets to the garbage collector.
+    pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning"),
+]
 SECONDS = 60.0
 
 
