@@ -78,7 +78,7 @@ class Live:
         return Program(own.path, own.workspace, ORGANISATION, name, self.settings[name])
 
     def start(self, *names: str) -> None:
-        for name in names or (SERVER, *NAMES):
+        for name in names or (SERVER, *self.study.names):
             if name == SERVER:
                 close_stale_jobs(self.homes.server.jobs)
             with (self.folder / f"{name}.log").open("ab") as log:
@@ -106,7 +106,7 @@ class Live:
         return AdminKit(admin.kit, admin.name)
 
     def wait_connected(self, *names: str, seconds: float = 90) -> None:
-        wanted = set(names or NAMES)
+        wanted = set(names or self.study.names)
 
         until(
             lambda: wanted <= set(self._told(AdminSession.connected, [])),
@@ -116,7 +116,7 @@ class Live:
 
     def submit(self, run: str = RUN, *platforms: str) -> str:
         quorum = self.study.participation.quorum
-        spec = JobSpec(run, self.study.canonical, platforms or NAMES, quorum)
+        spec = JobSpec(run, self.study.canonical, platforms or self.study.names, quorum)
         job = self._told(lambda session: submit(session, spec), "")
         assert job
         return job
@@ -203,7 +203,7 @@ def live(folder: Path, settings: Settings, limits: Limits | None = None) -> Iter
     """A federation whose homes are installed; nothing is started. All processes are ended."""
     halves = halves_of(settings)
     study = with_defaults(halves.study)
-    homes = trial_homes(folder / "homes", study, NAMES, free_port())
+    homes = trial_homes(folder / "homes", study, study.names, free_port())
     own = {}
     for name, each in halves.platforms.items():
         own[name] = folder / f"{name}.toml"
@@ -226,7 +226,7 @@ def reference(live_: Live, folder: Path) -> Path:
         own = read_platform(live_.settings[name])
         return SiteAnswer(open_site(live_.study, own, folder / "platforms" / name))
 
-    with contextlib.closing(InProcess(answer, NAMES)) as engine:
+    with contextlib.closing(InProcess(answer, live_.study.names)) as engine:
         coordinate(live_.study, engine, folder, run_name=RUN)
     return folder
 

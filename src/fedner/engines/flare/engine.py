@@ -156,6 +156,7 @@ class FlareEngine:
 
     def _send(self, call: _Call, orders: Mapping[str, Order], timeout: float | None) -> None:
         """Start all calls; who cannot be called has failed already."""
+        self._hear_late()
         forms: dict[int, bytes | None] = {}
         for name in sorted(orders):
             order = orders[name]
@@ -172,10 +173,17 @@ class FlareEngine:
                 limit = _FOR_EVER if timeout is None else timeout
                 self._threads.submit(self._ask, name, call.sequence, data, limit)
 
-    def _is_gone(self, name: str) -> bool:
-        """Whether a platform is gone still; it is pinged again, for the next call."""
+    def _hear_late(self) -> None:
+        """Take what came since the last call; before the first order is sent, or it would be lost.
+
+        Raises:
+            StoppedError: The job was stopped.
+        """
         while not self._came.empty():
             self._hear(self._came.get_nowait())
+
+    def _is_gone(self, name: str) -> bool:
+        """Whether a platform is gone still; it is pinged again, for the next call."""
         pulse = self._pulses[name]
         if pulse.is_gone:
             self._ping(name)

@@ -7,6 +7,7 @@ whose sessions stay open; a session here is always closed, and works from a fold
 import logging
 import os
 import tempfile
+import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -17,6 +18,7 @@ from typing import Any
 from fedner.errors import FednerError
 
 _log = logging.getLogger(__name__)
+_FOLDER_LOCK = threading.Lock()
 DONE = "FINISHED:COMPLETED"
 _FINISHED = "FINISHED"
 
@@ -165,8 +167,9 @@ def _close(session: Any) -> None:
 
 @contextmanager
 def _empty_folder() -> Iterator[None]:
-    before = Path.cwd()
-    with tempfile.TemporaryDirectory(prefix="fedner-session-") as empty:
+    """Work in an empty folder; one thread at a time, since a process has one working folder."""
+    with _FOLDER_LOCK, tempfile.TemporaryDirectory(prefix="fedner-session-") as empty:
+        before = Path.cwd()
         os.chdir(empty)
         try:
             yield
