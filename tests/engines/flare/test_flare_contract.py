@@ -35,6 +35,7 @@ from fedner.runs.deployment.components import (  # noqa: E402
     PolicyGate,
     StudyResources,
 )
+from fedner.runs.disclosure_record import RECORD, read_record  # noqa: E402
 
 
 def test_the_release() -> None:
@@ -158,17 +159,20 @@ def test_a_link_takes_nothing_but_a_code_and_bytes() -> None:
 
 
 def test_gate_and_resources_are_flares(monkeypatch: Any, tmp_path: Any) -> None:
+    monkeypatch.setenv("FEDNER_HOME", str(tmp_path))
     monkeypatch.setenv("FEDNER_SETTINGS", str(tmp_path / "absent.toml"))
     context = FLContext()
     spec = {"fedner": {"run": "run-1", "study": "no JSON"}}
     context.set_prop(FLContextKey.CLIENT_RESOURCE_SPECS, spec, private=True, sticky=False)
     PolicyGate().handle_event(EventType.BEFORE_CHECK_RESOURCE_MANAGER, context)
-    words = "the job names no study of this version"
+    words = "the job is not one that fedner wrote"
     assert context.get_prop(FLContextKey.JOB_BLOCK_REASON) == words
     resources = StudyResources()
     assert resources.check_resources(spec, context) == (False, words)
     with pytest.raises(RuntimeError, match="did not approve"):
         resources.allocate_resources(spec, "invented", context)
+    lines = read_record(tmp_path / RECORD).lines
+    assert [line.code for line in lines] == ["job-foreign"] * 2, "both refusals are on record"
 
 
 def test_orders_and_replies_are_bytes_on_both_sides() -> None:

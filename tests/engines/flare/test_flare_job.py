@@ -20,7 +20,7 @@ def tables(folder: Path) -> dict[str, dict]:
 
 
 def test_it_holds_three_tables_and_no_python(tmp_path: Path) -> None:
-    write_job(JobSpec("run-1", STUDY, ["b", "a"]), tmp_path / "job")
+    write_job(JobSpec("run-1", STUDY, ["b", "a"], roster="signed"), tmp_path / "job")
     found = tables(tmp_path / "job")
     assert sorted(found) == [
         "meta.json",
@@ -31,7 +31,10 @@ def test_it_holds_three_tables_and_no_python(tmp_path: Path) -> None:
     assert meta["deploy_map"] == {"server": ["server"], "platform": ["a", "b"]}
     assert meta["mandatory_clients"] == ["a", "b"]
     assert meta["min_clients"] == 2
-    assert meta["resource_spec"]["a"] == {"fedner": {"run": "run-1", "study": STUDY}}
+    facts = {"run": "run-1", "study": STUDY, "roster": "signed"}
+    assert meta["resource_spec"]["a"] == {"fedner": facts}
+    (endpoint,) = found["platform/config/config_fed_client.json"]["components"]
+    assert endpoint["args"] == facts, "a platform decides again on what the job brought"
 
 
 def test_a_quorum_names_nobody_mandatory(tmp_path: Path) -> None:
