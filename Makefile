@@ -14,7 +14,7 @@ FEDERATION_flower := flwr[simulation]==1.41.*
 FEDERATION_flare := nvflare==2.9.*
 FEDERATION_pfl := pfl==0.6.*
 
-.PHONY: help setup demo test test-slow check format mutation bench bench-peers bench-federations clean
+.PHONY: help setup demo test test-deployment test-slow check format mutation bench bench-peers bench-federations clean
 .DEFAULT_GOAL := help
 
 help:  ## list the targets
@@ -39,7 +39,10 @@ demo: $(STAMP)  ## two synthetic platforms train together, a third joins with 25
 	$(BIN)/fedner demo
 
 test: $(STAMP)  ## the default tests (no corpora needed)
-	$(BIN)/python -m pytest -n 2 -m "not slow"
+	$(BIN)/python -m pytest -n 2 -m "not slow and not deployment"
+
+test-deployment: $(STAMP)  ## federations of real processes over FLARE: parity, faults
+	$(BIN)/python -m pytest -m "deployment and not slow" tests/deployment
 
 test-slow: $(STAMP)  ## the long suites: fuzzing, real corpora at full size, kill -9
 	$(BIN)/python -m pytest -n 2 -m slow

@@ -221,7 +221,7 @@ def test_a_ledger_of_the_version_before_is_read_and_continued(folder: Path) -> N
         charges, answers = rest[::2], rest[1::2]
         records[:] = [opening, budget]
         for charge, answer in zip(charges, answers, strict=True):
-            del charge["platform"], answer["charge"]
+            del charge["platform"], charge["study"], answer["charge"]
             records.append({**charge, **answer, "kind": "release"})
 
     rewritten(folder, as_before)

@@ -102,13 +102,12 @@ def test_all_problems_of_a_platform_are_reported(tmp_path: Path) -> None:
         format="colums",
         label_map={"Adverse": "ADR"},
         patients={"file": str(tmp_path / "patients.csv")},
-        policy={"max_rounds": 2},
-        budget=1.0,
+        policy={"max_rounds": 2, "epsilon": 1.0},
     )
     found = platform_problems(study(), wrong)
     assert keys(found) == [
         "policy.max_rounds",
-        "budget",
+        "policy.epsilon",
         "data",
         "patients.file",
         "format",

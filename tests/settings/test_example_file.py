@@ -39,13 +39,13 @@ def test_commented_keys_are_keys_with_fitting_values() -> None:
     settings, problems = attempt(tomllib.loads(text))
     assert problems == []
     assert settings is not None
-    assert {"policy", "budget", "epsilon", "quorum", "label_map", "cache"} <= woken
+    assert {"policy", "newcomers", "epsilon", "quorum", "label_map", "cache"} <= woken
 
 
 def test_the_example_mentions_every_section_and_what_all_may_know_of_a_platform() -> None:
     for key in Settings.model_fields:
         assert re.search(rf"^(# )?(\[+{key}\]|{key} = )", EXAMPLE, re.MULTILINE), key
-    for key in ("labels", "public_size", "tag_scheme", "ledger", "budget", "policy"):
+    for key in ("labels", "public_size", "tag_scheme", "ledger", "policy"):
         assert key in PlatformEntry.model_fields
         assert re.search(rf"^# {key} = ", EXAMPLE, re.MULTILINE), key
 

@@ -45,6 +45,7 @@ HALF = {
     "privacy": STUDY,
     "training": STUDY,
     "participation": STUDY,
+    "release": STUDY,
     "engine": SIMULATION,
     "platforms.name": STUDY,
     "platforms.public_size": STUDY,
@@ -65,7 +66,6 @@ HALF = {
     "platforms.max_tokens": PLATFORM,
     "platforms.split": PLATFORM,
     "platforms.ledger": PLATFORM,
-    "platforms.budget": PLATFORM,
     "platforms.device": PLATFORM,
     "platforms.recorded_graphs": PLATFORM,
     "platforms.embeddings": PLATFORM,
@@ -92,9 +92,8 @@ def full(**changes: Any) -> dict[str, Any]:
                 "types": {"CANARY-type": "CANARY-described"},
                 "split": {"test_data": "CANARY-test"},
                 "ledger": "CANARY-ledger",
-                "budget": 3.25,
                 "embeddings": {"words": "CANARY-own-words"},
-                "policy": {"mechanisms": ["CANARY-mechanism"], "max_rounds": 98765},
+                "policy": {"mechanisms": ["CANARY"], "max_rounds": 98765, "epsilon": 3.25},
                 "num_sentences": 98764,
                 "shard": "987/988",
                 "max_tokens": 98763,
@@ -189,7 +188,7 @@ def test_a_platform_gets_the_paths_and_the_device_of_the_file_or_its_own() -> No
     assert clinic.embeddings.words == "CANARY-own-words"
     assert clinic.embeddings.context == "/home/CANARY-context"
     assert clinic.device == "auto"
-    assert clinic.budget == 3.25
+    assert clinic.policy.epsilon == 3.25
     assert not hasattr(clinic, "labels")
     hashed = parse(full(embeddings={}))
     assert platform_settings_of(hashed, "ward").embeddings.words is None

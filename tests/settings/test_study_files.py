@@ -69,11 +69,10 @@ def test_all_problems_of_a_platform_are_reported_together() -> None:
         {
             "name": "clinic",
             "labels": ["ADE"],
-            "budget": 0,
-            "policy": {"study": [], "studies": [""]},
+            "policy": {"study": [], "studies": [""], "epsilon": 0},
         },
     )
-    assert set(found) == {"data", "labels", "budget", "policy.study", "policy.studies[0]"}
+    assert set(found) == {"data", "labels", "policy.epsilon", "policy.study", "policy.studies[0]"}
     assert "'studies'" in found["policy.study"]
     assert "SHA-256" in found["policy.studies[0]"]
 

@@ -13,14 +13,17 @@ from fedner.cli import (
     embeddings,
     export,
     failures,
+    federation,
     init,
     join,
     models,
+    platform,
     predict,
     privacy,
     redact,
     runs,
     score,
+    server,
     study,
     train,
 )
@@ -35,10 +38,14 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 _BEGIN, _RUNS, _TAGGERS, _DATA = "Train", "Look at runs", "Use taggers", "Data, models, privacy"
+_ACROSS = "Across machines"
 app.command("demo", rich_help_panel=_BEGIN)(demo.demo)
 app.command("init", rich_help_panel=_BEGIN)(init.init)
 app.command("train", rich_help_panel=_BEGIN)(train.train)
 app.add_typer(study.app, name="study", rich_help_panel=_BEGIN)
+app.add_typer(federation.app, name="federation", rich_help_panel=_ACROSS)
+app.add_typer(platform.app, name="platform", rich_help_panel=_ACROSS)
+app.add_typer(server.app, name="server", rich_help_panel=_ACROSS)
 app.command("evaluate", rich_help_panel=_RUNS)(runs.evaluate)
 app.command("compare", rich_help_panel=_RUNS)(runs.compare)
 app.command("report", rich_help_panel=_RUNS)(runs.report)

@@ -115,7 +115,13 @@ class DPSteps:
         return self.settings.event(batch, self.num_steps, self.turn)
 
     def charge(
-        self, run: str, round_: int, request: str, event: GaussianRelease, platform: str
+        self,
+        run: str,
+        round_: int,
+        request: str,
+        event: GaussianRelease,
+        platform: str,
+        study: str = "",
     ) -> None:
         """Have the ledger count a release, durably, before data are touched.
 
@@ -124,7 +130,7 @@ class DPSteps:
         """
         if self.ledger is not None:
             try:
-                self.ledger.charge(run, round_, request, event, platform)
+                self.ledger.charge(run, round_, request, event, platform, study)
             except FednerError as error:
                 raise BudgetSpentError(error.message, error.hint) from error
         self.is_charged = self.is_charged or event.purpose == "training"

@@ -91,14 +91,14 @@ def record_release(
     request = (broadcast.run, broadcast.round, digest)
     if ledger is None:
         platform.require_current(broadcast)
-        privacy.charge(*request, event, platform.name)
+        privacy.charge(*request, event, platform.name, broadcast.study)
         return _worked(platform, privacy, broadcast, event, work, None)
     earlier = ledger.stored(*request)
     if earlier is not None:
         platform.restore(state_from_bytes(earlier.kept))
         return _resent(earlier.payload, earlier.mark, platform)
     platform.require_current(broadcast)
-    privacy.charge(*request, event, platform.name)
+    privacy.charge(*request, event, platform.name, broadcast.study)
     before = platform.state()
     try:
         update = _worked(platform, privacy, broadcast, event, work, before)
@@ -173,7 +173,7 @@ def record_score_release(
     if earlier is not None:
         return NoisedScores.from_dict(json.loads(earlier.payload))
     platform.require_current(broadcast)
-    privacy.charge(*request, event, platform.name)
+    privacy.charge(*request, event, platform.name, broadcast.study)
     scores = _scored(platform, privacy, broadcast, event, privacy.tested)
     if ledger is not None:
         ledger.answer(*request, json.dumps(scores.as_dict()).encode())

@@ -30,6 +30,7 @@ every release carries a `LedgerMark` (`ledger_marks`): the server refuses a ledg
 
 import hashlib
 import os
+from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -39,7 +40,7 @@ from typing import Self
 from fedner.durable import write_bytes
 from fedner.errors import FednerError
 from fedner.privacy.accountant import Spend, epsilon
-from fedner.privacy.budget import Budget, BudgetGate, described
+from fedner.privacy.budget import Budget, BudgetGate
 from fedner.privacy.events import Event
 from fedner.privacy.ledger_chain import (
     AnswerLine,
@@ -56,10 +57,13 @@ from fedner.privacy.ledger_files import (
     locked,
     make_owner_only,
     note_failure,
+    os_user,
     read_checked,
     recover,
 )
+from fedner.privacy.ledger_limits import Limit, SpendingLimits
 from fedner.privacy.ledger_marks import LedgerMark, encode_mark
+from fedner.privacy.ledger_refusals import not_opened, other_budget
 from fedner.privacy.unit_key import make_key
 
 _PAYLOADS = "payloads"
@@ -95,6 +99,7 @@ class Ledger:
         self._lock: int | None = lock
         self._chain = chain
         self._gate = gate
+        self._limits = SpendingLimits()
         self._index = {_key(entry): entry for entry in chain.releases}
 
     @classmethod
@@ -138,7 +143,7 @@ class Ledger:
             if granted is None:
                 raise not_opened(folder)
             if budget is not None and budget != granted:
-                raise _other_budget(folder, granted, budget)
+                raise other_budget(folder, granted, budget)
             gate = BudgetGate(granted, [line.event for line in chain.releases])
             ledger = cls(folder, witness, lock, chain, gate)
             ledger._discard_orphans()
@@ -195,6 +200,16 @@ class Ledger:
         """Every budget that was ever granted, in order."""
         return self._chain.grants
 
+    def limit(self, limits: Iterable[Limit]) -> None:
+        """Let the platform's policy bound releases too, from now until the ledger is closed.
+
+        What was spent before counts. The owner's grant holds beside every limit.
+
+        Raises:
+            FednerError: If a limit protects another unit than what was released.
+        """
+        self._limits = SpendingLimits(limits, self._chain.releases)
+
     def grant(self, budget: Budget, public_units: int | None = None) -> BudgetLine:
         """Record, for the owner, what may be spent from now on; a run never calls this.
 
@@ -238,8 +253,12 @@ class Ledger:
         kept = self._read_payload(answer.kept_sha256, answer.kept_bytes)
         return Release(payload, kept, self.mark, is_resent=True)
 
-    def require(self, event: Event) -> None:
+    def require(self, event: Event, study: str = "") -> None:
         """Raise unless `event` may be released: ask before the work of computing it.
+
+        Args:
+            event: What the release costs.
+            study: The digest of the study that asks, for limits of one study.
 
         Raises:
             FednerError: If it would exceed the budget, protects something else, or is a simulation
@@ -253,9 +272,16 @@ class Ledger:
                 "Keep simulations in a ledger of their own: seeded noise protects nobody.",
             )
         self._gate.require(event)
+        self._limits.require(event, study)
 
     def charge(
-        self, run: str, round_number: int, broadcast_digest: str, event: Event, platform: str = ""
+        self,
+        run: str,
+        round_number: int,
+        broadcast_digest: str,
+        event: Event,
+        platform: str = "",
+        study: str = "",
     ) -> None:
         """Count the cost of a release, durably, before the data are touched.
 
@@ -269,6 +295,7 @@ class Ledger:
             broadcast_digest: Names the request; it must name all that decides the answer.
             event: What the release costs, from public facts alone.
             platform: Whose release it is, where several platforms write to one ledger.
+            study: The digest of the study that asks.
 
         Raises:
             FednerError: If the release is refused (see `require`) or was answered before; nothing
@@ -283,9 +310,11 @@ class Ledger:
                 f"Round {round_number} of run {run!r} was charged before, for this very request.",
                 "Send the stored answer: another one would be another release.",
             )
-        self.require(event)
-        self._append(ChargeLine(run, round_number, platform, broadcast_digest, event, _now()))
+        self.require(event, study)
+        asked = (run, round_number, platform, broadcast_digest)
+        self._append(ChargeLine(*asked, event, _now(), study))
         self._gate.admit(event)
+        self._limits.admit(event, study)
 
     def answer(
         self,
@@ -452,35 +481,6 @@ def read_spent(
             raise FednerError(f"The ledger in {folder} has no budget yet.", "Name the delta.")
         delta = chain.budget.delta
     return _spent(chain, run, delta)
-
-
-def not_opened(folder: Path) -> FednerError:
-    """Return the refusal of a folder in which no owner opened a ledger."""
-    return FednerError(
-        f"There is no privacy ledger in {folder}: nobody granted a budget.",
-        f"Let the owner of the data open one: fedner privacy open {folder} --epsilon E --delta D "
-        "--unit UNIT --public-size N",
-    )
-
-
-def _other_budget(folder: Path, granted: Budget, asked: Budget) -> FednerError:
-    command = f"fedner privacy budget {folder} --epsilon {asked.epsilon:g} --delta {asked.delta:g}"
-    hint = f"Only its owner changes that: {command}"
-    if (granted.unit, granted.adjacency) != (asked.unit, asked.adjacency):
-        hint = "Keep another ledger, with a budget of its own, for another unit."
-    return FednerError(
-        f"The ledger {folder} grants {described(granted)}; found {described(asked)}.", hint
-    )
-
-
-def os_user() -> str:
-    """Return the user of the operating system, whatever the environment says."""
-    try:
-        import pwd
-
-        return pwd.getpwuid(os.geteuid()).pw_name
-    except (ImportError, KeyError):
-        return f"user {os.geteuid()}" if hasattr(os, "geteuid") else "unknown"
 
 
 def _spent(chain: Chain, run: str | None, delta: float) -> Spend:

@@ -6,21 +6,19 @@ its other fields. A release takes two lines: its charge, written before data are
 answer, written before anything is sent.
 """
 
-import hashlib
-import json
 import secrets
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from fedner.chained import GENESIS, LINKS, follows, linked, self_consistent
 from fedner.errors import FednerError
 from fedner.privacy.budget import Budget
 from fedner.privacy.events import Event, from_json, to_json
 from fedner.privacy.ledger_marks import LedgerMark
 
 _VERSION = 1
-_GENESIS = "0" * 64
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,6 +64,7 @@ class ChargeLine:
         broadcast: The digest of the request.
         event: What it costs.
         time: When.
+        study: The digest of the study that asked; empty where nobody said.
     """
 
     run: str
@@ -74,6 +73,7 @@ class ChargeLine:
     broadcast: str
     event: Event
     time: str
+    study: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -170,12 +170,12 @@ class Chain:
 def opened(time: str, *, is_simulation: bool) -> tuple[Chain, bytes]:
     """Return a new ledger and the bytes of its first line."""
     line = OpeningLine(secrets.token_hex(16), _VERSION, is_simulation, time)
-    encoded, digest = _encode(line, 0, _GENESIS)
+    encoded, digest = _encode(line, 0, GENESIS)
     return Chain(line, _first_mark(line, digest), (digest,)), encoded
 
 
 def _first_mark(line: OpeningLine, digest: str) -> LedgerMark:
-    return LedgerMark(line.ledger, 0, digest, _GENESIS, _GENESIS)
+    return LedgerMark(line.ledger, 0, digest, GENESIS, GENESIS)
 
 
 def appended(chain: Chain, line: BudgetLine | ChargeLine | AnswerLine) -> tuple[Chain, bytes]:
@@ -201,9 +201,9 @@ def read_chain(data: bytes, name: Path) -> tuple[Chain | None, bytes]:
     chain: Chain | None = None
     lines = data.splitlines(keepends=True)
     for number, raw in enumerate(lines):
-        record = _self_consistent(raw)
+        record = self_consistent(raw)
         if record is None:
-            if any(_self_consistent(later) is not None for later in lines[number + 1 :]):
+            if any(self_consistent(later) is not None for later in lines[number + 1 :]):
                 raise _tampered(name, number, "was changed: its digest is wrong")
             return chain, b"".join(lines[number:])
         chain = _checked(chain, record, number, name)
@@ -211,8 +211,8 @@ def read_chain(data: bytes, name: Path) -> tuple[Chain | None, bytes]:
 
 
 def _checked(chain: Chain | None, record: dict[str, Any], number: int, name: Path) -> Chain:
-    expected = _GENESIS if chain is None else chain.mark.digest
-    if record.get("counter") != number or record.get("previous") != expected:
+    expected = GENESIS if chain is None else chain.mark.digest
+    if not follows(record, number, expected):
         raise _tampered(name, number, "does not follow the one before: lines are missing or moved")
     line = _decode(record, number, name)
     if chain is None:
@@ -262,9 +262,7 @@ def _answered(releases: tuple[ReleaseEntry, ...], line: AnswerLine) -> tuple[Rel
 
 
 def _encode(line: Line, counter: int, previous: str) -> tuple[bytes, str]:
-    record = {**_fields(line), "counter": counter, "previous": previous}
-    digest = hashlib.sha256(_canonical(record)).hexdigest()
-    return _canonical({**record, "digest": digest}) + b"\n", digest
+    return linked(_fields(line), counter, previous)
 
 
 def _fields(line: Line) -> dict[str, Any]:
@@ -290,7 +288,7 @@ class _Both:
 def _decode(record: Mapping[str, Any], number: int, name: Path) -> Line | _Both:
     values = dict(record)
     kind = values.pop("kind", None)
-    for key in ("counter", "previous", "digest"):
+    for key in LINKS:
         values.pop(key)
     try:
         if kind == "opening" and values.get("version") == _VERSION:
@@ -315,23 +313,6 @@ def _decode_release(values: dict[str, Any]) -> _Both:
     event, time = from_json(values.pop("event")), values.pop("time")
     charge = ChargeLine(platform="", event=event, time=time, **asked)
     return _Both(charge, AnswerLine(charge=0, time=time, **values))
-
-
-def _self_consistent(raw: bytes) -> dict[str, Any] | None:
-    """Return the record of a line whose digest is right; None for anything else."""
-    try:
-        record = json.loads(raw)
-    except (ValueError, RecursionError):
-        return None
-    if not isinstance(record, dict) or not isinstance(record.get("digest"), str):
-        return None
-    body = {key: value for key, value in record.items() if key != "digest"}
-    is_right = hashlib.sha256(_canonical(body)).hexdigest() == record["digest"]
-    return record if is_right else None
-
-
-def _canonical(record: Mapping[str, Any]) -> bytes:
-    return json.dumps(record, sort_keys=True, separators=(",", ":")).encode()
 
 
 def _tampered(name: Path, number: int, problem: str) -> FednerError:

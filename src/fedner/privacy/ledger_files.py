@@ -74,6 +74,16 @@ def append_durably(path: Path, data: bytes) -> None:
         os.close(descriptor)
 
 
+def os_user() -> str:
+    """Return the user of the operating system, whatever the environment says."""
+    try:
+        import pwd
+
+        return pwd.getpwuid(os.geteuid()).pw_name
+    except (ImportError, KeyError):
+        return f"user {os.geteuid()}" if hasattr(os, "geteuid") else "unknown"
+
+
 def note_failure(folder: Path, text: str) -> None:
     """Add to the owner's file of failures, by best effort: nobody else may see that it failed."""
     path = folder / FAILURES

@@ -11,9 +11,10 @@ from pathlib import Path
 from fedner.errors import FednerError
 from fedner.privacy.accountant import AccountantName
 from fedner.privacy.budget import Budget, delta_problem, delta_warning
-from fedner.privacy.ledger import Ledger, not_opened
+from fedner.privacy.ledger import Ledger
 from fedner.privacy.ledger_chain import BudgetLine, Chain
 from fedner.privacy.ledger_files import LINES, default_witness, read_checked
+from fedner.privacy.ledger_refusals import not_opened
 from fedner.privacy.unit_key import read_key
 
 

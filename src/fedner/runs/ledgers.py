@@ -6,20 +6,18 @@ itself.
 """
 
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from fedner.errors import FednerError
 from fedner.federated.algorithms import Algorithm
-from fedner.privacy.accountant import epsilon
 from fedner.privacy.budget import delta_problem
-from fedner.privacy.events import GaussianRelease
 from fedner.privacy.ledger_chain import Chain
 from fedner.privacy.ledger_files import LINES
 from fedner.privacy.ledger_owner import ledger_chain, require_owned
 from fedner.privacy.mechanisms import Mechanism
-from fedner.runs.privacy import planned_releases, platform_privacy
+from fedner.runs.budgets import room_problems
 from fedner.runs.privacy_checks import mechanism_of
-from fedner.runs.release_costs import merged
 from fedner.runs.site import Site
 from fedner.runs.site_ledger import ledger_of
 from fedner.settings import SettingProblem, Settings, SettingsError
@@ -128,53 +126,9 @@ def require_room(sites: Sequence[Site], algorithm: Algorithm, run: str) -> None:
         SettingsError: A ledger grants less, naming what is needed, spent and granted.
     """
     problems = [
-        problem for site in sites if (problem := _room_problem(site, algorithm, run)) is not None
+        replace(problem, key=f"{problem.key} ({site.name})")
+        for site in sites
+        for problem in room_problems(site.blueprint, site.own, algorithm, run)
     ]
     if problems:
         raise SettingsError(_WHERE, problems)
-
-
-def _room_problem(site: Site, algorithm: Algorithm, run: str) -> SettingProblem | None:
-    """Return by how much a platform's ledger, or its own budget, falls short of a deployed run."""
-    study, own = site.study, site.own
-    privacy = platform_privacy(site.blueprint, algorithm, site.name)
-    if privacy is None or not study.is_deployed:
-        return None
-    folder = ledger_of(own)
-    planned = planned_releases(study, algorithm, site.name, privacy)
-    if own.budget is not None:
-        needed = epsilon(merged(planned), study.privacy.delta).by(study.privacy.accountant)
-        if needed > own.budget:
-            return SettingProblem(
-                f"budget ({site.name})",
-                f"a study that may spend epsilon {needed:.3f}",
-                f"at most {own.budget:g}",
-                "Take more noise or fewer rounds, or raise the platform's budget.",
-            )
-    found = _shortage(ledger_chain(folder), planned, run)
-    if found is None:
-        return None
-    hint = (
-        "Take more noise or fewer rounds, or let the owner raise the budget: fedner privacy "
-        f"budget {folder} --epsilon E"
-    )
-    return SettingProblem(f"platforms.{site.name}.ledger", *found, hint)
-
-
-def _shortage(chain: Chain, planned: Iterable[GaussianRelease], run: str) -> tuple[str, str] | None:
-    """Return what is needed and what is granted, where the latter is less."""
-    granted = chain.budget
-    if granted is None:
-        return None
-    events = (line.event for line in chain.releases if line.run != run)
-    earlier = merged(event for event in events if isinstance(event, GaussianRelease))
-    own = merged(planned)
-    total = epsilon(merged([*earlier, *own]), granted.delta).by(granted.accountant)
-    if total <= granted.epsilon:
-        return None
-    alone = epsilon(own, granted.delta).by(granted.accountant)
-    spent = epsilon(earlier, granted.delta).by(granted.accountant) if earlier else 0.0
-    return (
-        f"this run needs epsilon {alone:.4g}, and {spent:.4g} is spent: {total:.4g} in all",
-        f"at most {granted.epsilon:g}, which the ledger grants at delta {granted.delta:g}",
-    )

@@ -170,8 +170,9 @@ def planned_releases(
         is_last = turn == privacy.num_slices - 1
         rounds = left if is_last else min(each, left)
         left -= rounds
-        if rounds:
-            releases.append(replace(privacy.event(batch, 1, turn), steps=rounds * steps))
+        if not rounds:
+            break  # a hostile study may have more slices than anybody can count
+        releases.append(replace(privacy.event(batch, 1, turn), steps=rounds * steps))
     event = privacy.score_event()
     if event is not None:
         releases.append(replace(event, steps=_score_releases(study, algorithm)))

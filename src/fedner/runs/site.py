@@ -25,13 +25,14 @@ from fedner.runs.platform_data import PlatformData, load_site_data
 from fedner.runs.privacy_checks import mechanism_for, require_provable
 from fedner.runs.protected_units import true_size
 from fedner.runs.public_files import PublicFiles, open_files
-from fedner.runs.schedule import algorithm_for, num_rounds
+from fedner.runs.schedule import algorithm_for
+from fedner.runs.study_policy import study_policy_problems
 from fedner.runs.type_descriptions import (
     description_warnings,
     descriptions_of,
     own_type_problems,
 )
-from fedner.settings import PlatformSettings, SettingsError, Study, policy_problems
+from fedner.settings import PlatformSettings, SettingsError, Study
 from fedner.training import Evaluation
 
 Say = Callable[[str], None]
@@ -179,8 +180,7 @@ def open_site(
             it, embeddings are not those that the study names, or data do not fit.
     """
     chosen, protects = algorithm_for(study, algorithm), mechanism_for(study.privacy, mechanism)
-    used = None if protects is None else protects.name
-    if problems := policy_problems(study, own, num_rounds(study, chosen), used):
+    if problems := study_policy_problems(study, own, algorithm, mechanism):
         raise SettingsError(f"the policy of {own.name}", problems)
     require_provable(study, chosen, protects)
     if problems := list(own_type_problems(study.types, own.types)):

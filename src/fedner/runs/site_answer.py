@@ -3,7 +3,7 @@
 from functools import partial
 
 from fedner.federated.algorithms import Algorithm
-from fedner.federated.answering import Answering
+from fedner.federated.answering import PATIENCE, Answering
 from fedner.federated.messages import Order, Reply, ScoreReport
 from fedner.federated.platform import Platform
 from fedner.federated.summation import PLAIN, Summation
@@ -30,7 +30,12 @@ class SiteAnswer:
     """
 
     def __init__(
-        self, site: Site, algorithm: Algorithm | None = None, summation: Summation = PLAIN
+        self,
+        site: Site,
+        algorithm: Algorithm | None = None,
+        summation: Summation = PLAIN,
+        *,
+        patience: float = PATIENCE,
     ) -> None:
         """Make the answer; nothing is built before the first order.
 
@@ -38,6 +43,7 @@ class SiteAnswer:
             site: The platform.
             algorithm: The federation's; None takes the one that the study names.
             summation: How replies become one sum.
+            patience: How many seconds it waits for another process that works in its folder.
         """
         algorithm = algorithm_for(site.study) if algorithm is None else algorithm
         self._site = site
@@ -51,6 +57,7 @@ class SiteAnswer:
             reports_scores=site.own.policy.sends_scores,
             summation=summation,
             finish=partial(finish, site, algorithm),
+            patience=patience,
         )
         self._log = ReplyLog(site.folder.path / REPLIES)
 

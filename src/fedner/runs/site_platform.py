@@ -17,6 +17,7 @@ from fedner.privacy.ledger_owner import unit_key
 from fedner.privacy.mechanisms import PlatformPrivacy
 from fedner.privacy.sampling import Units, units_of
 from fedner.runs.blueprint import local_optimizer, shares_tags
+from fedner.runs.budgets import spending_limits
 from fedner.runs.privacy import platform_privacy
 from fedner.runs.schedule import num_rounds, public_plan
 from fedner.runs.site import Site
@@ -97,6 +98,7 @@ def dp_steps(site: Site, algorithm: Algorithm) -> DPSteps | None:
         ledger = Ledger.open(where, simulated_budget(site.study, privacy), is_simulation=True)
     elif where is not None:
         ledger, key = Ledger.open(where), unit_key(where)
+        ledger.limit(spending_limits(site.study, site.own, ledger.budget))
     return DPSteps(privacy, _pools(site, privacy, key), ledger, tested=_tested(site, privacy))
 
 

@@ -17,7 +17,7 @@ from fedner.runs.ledgers import require_ledgers
 from fedner.runs.platform_checks import data_problems
 from fedner.runs.platform_data import load_platforms
 from fedner.runs.public_files import open_named_files
-from fedner.runs.schedule import algorithm_for, num_rounds
+from fedner.runs.study_policy import study_policy_problems
 from fedner.runs.type_descriptions import description_warnings
 from fedner.settings import (
     NamedEncoder,
@@ -31,7 +31,6 @@ from fedner.settings import (
     StudyPlatform,
     joined,
     platform_entry,
-    policy_problems,
 )
 
 _NO_DATA = "-"  # of platforms whose own half is not here
@@ -60,7 +59,7 @@ def platform_problems(study: Study, own: PlatformSettings) -> list[SettingProble
         study: The study, checked before.
         own: The platform's settings, with every path absolute.
     """
-    problems = policy_problems(study, own, num_rounds(study, algorithm_for(study)))
+    problems = study_policy_problems(study, own)
     if own.name not in study.names:
         return [*problems, *data_problems(own, None)]
     federation = _stood_in(study, own)
@@ -72,6 +71,19 @@ def platform_problems(study: Study, own: PlatformSettings) -> list[SettingProble
         *_privacy_problems(federation, own.name),
         *_ledger_problems(federation, own.name),
     ]
+
+
+def ledger_problems(study: Study, own: PlatformSettings) -> list[SettingProblem]:
+    """Return what a deployed study asks of a platform's own settings and ledger, and is not there.
+
+    Neither data nor embeddings are looked at.
+
+    Args:
+        study: The study, checked before, in which the platform is.
+        own: The platform's settings, with every path absolute.
+    """
+    federation = _stood_in(study, own)
+    return [*_privacy_problems(federation, own.name), *_ledger_problems(federation, own.name)]
 
 
 def text_findings(study: Study, own: PlatformSettings) -> tuple[list[SettingProblem], list[str]]:

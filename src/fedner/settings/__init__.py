@@ -22,10 +22,10 @@ from fedner.settings.paths import (
 from fedner.settings.platform import (
     OwnEmbeddings,
     PlatformSettings,
-    PolicySettings,
     SplitSettings,
 )
-from fedner.settings.policy import mechanism_name, policy_problems
+from fedner.settings.policy import PolicySettings
+from fedner.settings.policy_problems import mechanism_name, policy_problems
 from fedner.settings.problems import SettingProblem, SettingsError, closest, nearest
 from fedner.settings.reading import (
     attempt,

@@ -21,6 +21,7 @@ from fedner.settings.sections import (
     PartitionSettings,
     Positive,
     PrivacySettings,
+    ReleaseSettings,
     Section,
     TagScheme,
     TrainingSettings,
@@ -48,6 +49,7 @@ SHARED_SECTIONS = (
     "privacy",
     "training",
     "participation",
+    "release",
 )
 # What everybody knows of an embedding; `embeddings` without its paths.
 EMBEDDING_FACTS = ("dimension", "buckets", "lowercase", "unknown", "trainable")
@@ -100,6 +102,7 @@ class Settings(Section):
     privacy: PrivacySettings = Field(default_factory=PrivacySettings)
     training: TrainingSettings
     participation: ParticipationSettings = Field(default_factory=ParticipationSettings)
+    release: ReleaseSettings = Field(default_factory=ReleaseSettings)
     engine: EngineSettings = Field(default_factory=EngineSettings)
     platforms: tuple[PlatformEntry, ...]
 

@@ -5,16 +5,14 @@ from typing import Annotated, Literal
 from pydantic import Field, StringConstraints, field_validator, model_validator
 from pydantic_core import PydanticCustomError
 
+from fedner.settings.policy import PolicySettings
 from fedner.settings.sections import (
     SYNTHETIC,
     Device,
-    Digest,
     OwnSection,
     PlatformName,
     Positive,
-    Rate,
     RecordedGraphs,
-    Section,
     Share,
     Types,
 )
@@ -71,22 +69,6 @@ class OwnEmbeddings(OwnSection):
     cache: str | None = None
 
 
-class PolicySettings(Section):
-    """What this platform takes part in, and what it sends; checked at the platform itself.
-
-    `studies` are the digests of the studies that it accepts, `mechanisms` the accepted mechanisms
-    of differential privacy ("none" among them accepts a study without any); an empty list accepts
-    all. `max_rounds` bounds the length of a run. Without `sends_loss` its training loss stays at
-    home, without `sends_scores` its test scores do.
-    """
-
-    studies: tuple[Digest, ...] = ()
-    mechanisms: tuple[str, ...] = ()
-    max_rounds: Positive | None = None
-    sends_loss: bool = True
-    sends_scores: bool = True
-
-
 class PlatformSettings(OwnSection):
     """What one platform alone holds (platform.toml): its data, how they are read, its own rules.
 
@@ -99,8 +81,7 @@ class PlatformSettings(OwnSection):
     `encoding` is that of text files, UTF-8 by default; `patients` says whose text each document
     is where the format does not. `ledger` is the folder of the platform's privacy ledger, one
     for all runs, which its owner opened (`fedner privacy open`); a simulation makes its own in
-    the run folder. `budget` is the most epsilon that one study may spend here, on top of what
-    the ledger grants.
+    the run folder. `policy` is what the platform decides by itself (docs/policy.md).
     `device` is where this platform computes; on a GPU its steps are recorded and replayed
     unless `recorded_graphs` is "off".
 
@@ -130,7 +111,6 @@ class PlatformSettings(OwnSection):
     max_tokens: Positive | None = None
     split: SplitSettings = Field(default_factory=SplitSettings)
     ledger: str | None = None
-    budget: Rate | None = None
     device: Device | None = None
     recorded_graphs: RecordedGraphs | None = None
     embeddings: OwnEmbeddings = Field(default_factory=OwnEmbeddings)

@@ -1,111 +1,85 @@
-"""What a platform's policy says of a study: pure, asked at the platform, all problems together."""
+"""PolicySettings: what a platform decides by itself ([policy] in platform.toml); docs/policy.md."""
 
-from collections.abc import Iterator
+from typing import Annotated, Literal
 
-from fedner.settings.platform import PlatformSettings
-from fedner.settings.problems import SettingProblem, nearest
-from fedner.settings.study import Study
+from pydantic import Field, StringConstraints, field_validator
+from pydantic_core import PydanticCustomError
 
-NO_MECHANISM = "none"
+from fedner.settings.sections import (
+    Audience,
+    Digest,
+    OwnSection,
+    PlatformName,
+    Positive,
+    Rate,
+)
+
+NoisePlace = Literal["local", "distributed", "central"]
+Unit = Literal["sentence", "document", "patient"]
+# From the weakest promise to the strongest.
+UNITS: tuple[Unit, ...] = ("sentence", "document", "patient")
+# What a study across machines may do where the platform names nothing: trust nobody else.
+UNNAMED_NOISE: tuple[NoisePlace, ...] = ("local", "distributed")
+
+DottedName = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9_]+(\.[A-Za-z0-9_]+)*$")]
 
 
-def policy_problems(
-    study: Study,
-    own: PlatformSettings,
-    rounds: int | None = None,
-    mechanism: str | None = None,
-) -> list[SettingProblem]:
-    """Return every reason for which a platform does not take part in a study.
+class PolicySettings(OwnSection):
+    """What this platform takes part in, and what it sends; checked at the platform itself.
 
-    Args:
-        study: The study.
-        own: The platform's settings, with its policy and its budget.
-        rounds: How many rounds the study has, where it gives its length in epochs.
-        mechanism: The name of a mechanism in place of the study's; None for the study's.
+    It is checked before a job starts and at every order. An empty list, or a key that is left out,
+    asks for nothing; what a study across machines may never do is refused without any key.
+
+    Which studies: `studies` are digests, `algorithms` and `models` names (of recipes), `shared` the
+    modules whose tensors may be sent ("embeddings" holds "embeddings.words"), `types` the entity
+    types that it declares to others or shares tags of.
+
+    Least protection: `mechanisms` are those of differential privacy ("none" among them accepts a
+    study without any). `unit` is the smallest that must be protected. `noise_places` says who may
+    add noise: across machines the server ("central") must be named here. `epsilon` bounds what one
+    study may spend over all its runs, `epsilon_in_all` what all studies together may, on top of
+    what the ledger grants. `secure_sum` takes part only where the server sees nothing but sums;
+    `min_others` says how many other platforms must be in a sum; `pinned` asks for the pinned
+    certificate of each of them. `accepts_simulation` lets noise come from a seed of the study,
+    which protects nobody: for rehearsals with synthetic texts.
+
+    How much: `max_rounds` in a run, `max_runs` of one study, `max_updates` that leave for one study
+    in all (a round that is asked for again counts again), `max_hours` since the first order of a
+    run, `max_cpus` and `max_memory_gb` for its process.
+
+    What is sent: without `sends_loss` its training loss stays at home, without `sends_scores` its
+    test scores do. `release` says who may get the trained model: "participants", or "public" for
+    anybody; `newcomers` are platforms that may get it although they took no part.
     """
-    return [
-        *_participant_problems(study, own),
-        *_study_problems(study, own),
-        *_mechanism_problems(study, own, mechanism),
-        *_length_problems(study, own, rounds),
-        *_budget_problems(study, own),
-    ]
 
+    studies: tuple[Digest, ...] = ()
+    algorithms: tuple[str, ...] = ()
+    models: tuple[str, ...] = ()
+    shared: tuple[DottedName, ...] | None = None
+    types: tuple[str, ...] | None = None
+    mechanisms: tuple[str, ...] = ()
+    unit: Unit | None = None
+    noise_places: tuple[NoisePlace, ...] = ()
+    epsilon: Rate | None = None
+    epsilon_in_all: Rate | None = None
+    secure_sum: bool = False
+    min_others: Annotated[int, Field(ge=0)] = 0
+    pinned: bool = False
+    accepts_simulation: bool = False
+    max_rounds: Positive | None = None
+    max_runs: Positive | None = None
+    max_updates: Positive | None = None
+    max_hours: Rate | None = None
+    max_cpus: Positive | None = None
+    max_memory_gb: Rate | None = None
+    sends_loss: bool = True
+    sends_scores: bool = True
+    release: Audience = "participants"
+    newcomers: tuple[PlatformName, ...] = ()
 
-def mechanism_name(study: Study, own: str | None = None) -> str:
-    """Return the mechanism that protects a study's units; "none" where none does.
-
-    A simulation's noise comes from a seed that the study names: it protects nobody.
-
-    Args:
-        study: The study.
-        own: The name of a mechanism in place of the study's.
-    """
-    return own or study.privacy.mechanism if study.is_deployed else NO_MECHANISM
-
-
-def _participant_problems(study: Study, own: PlatformSettings) -> Iterator[SettingProblem]:
-    if own.name not in study.names:
-        expected = f"a platform of the study ({', '.join(study.names)})"
-        yield SettingProblem("name", repr(own.name), expected, nearest(own.name, study.names))
-
-
-def _study_problems(study: Study, own: PlatformSettings) -> Iterator[SettingProblem]:
-    accepted = own.policy.studies
-    if accepted and study.digest not in accepted:
-        yield SettingProblem(
-            "policy.studies",
-            f"{len(accepted)} accepted, and not this study",
-            study.digest,
-            "Read the study; add its digest to take part in it.",
-        )
-
-
-def _mechanism_problems(
-    study: Study, own: PlatformSettings, mechanism: str | None
-) -> Iterator[SettingProblem]:
-    accepted, used = own.policy.mechanisms, mechanism_name(study, mechanism)
-    if accepted and used not in accepted:
-        yield SettingProblem(
-            "policy.mechanisms",
-            f"a study with {_described(study, used)}",
-            f"one of {', '.join(accepted)}",
-            "Ask the coordinator for another mechanism, or accept this one.",
-        )
-
-
-def _described(study: Study, used: str) -> str:
-    if study.privacy.enabled and not study.is_deployed:
-        return f"{used!r}: its noise comes from a seed and protects nobody"
-    return repr(used)
-
-
-def _length_problems(
-    study: Study, own: PlatformSettings, rounds: int | None
-) -> Iterator[SettingProblem]:
-    most, length = own.policy.max_rounds, study.training.rounds or rounds
-    if most is None:
-        return
-    if length is None:
-        found = f"a study of {study.training.epochs} epochs, whose rounds were not counted"
-        yield SettingProblem("policy.max_rounds", found, f"at most {most:,} rounds")
-    elif length > most:
-        found = f"a study of {length:,} rounds"
-        yield SettingProblem("policy.max_rounds", found, f"at most {most:,}")
-
-
-def _budget_problems(study: Study, own: PlatformSettings) -> Iterator[SettingProblem]:
-    budget, privacy = own.budget, study.privacy
-    if budget is None:
-        return
-    if mechanism_name(study) == NO_MECHANISM:
-        what = "a simulation of" if privacy.enabled else "no"
-        yield SettingProblem(
-            "budget",
-            f"a study with {what} differential privacy",
-            f"one that spends at most epsilon {budget:g}",
-            "Its epsilon has no bound. Leave budget out to take part nevertheless.",
-        )
-    elif privacy.epsilon is not None and privacy.epsilon > budget:
-        found = f"a study of epsilon {privacy.epsilon:g}"
-        yield SettingProblem("budget", found, f"at most {budget:g}")
+    @field_validator("algorithms", "models", "mechanisms", "types")
+    @classmethod
+    def _has_names(cls, value: tuple[str, ...] | None) -> tuple[str, ...] | None:
+        if value is not None and not all(each.strip() == each and each for each in value):
+            raise PydanticCustomError("names", "names without blanks at either end")
+        return value

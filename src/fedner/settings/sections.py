@@ -28,6 +28,7 @@ Unannotated = Literal["outside", "marginal"]
 TagScheme = Literal["IO", "IOB1", "BIO", "BIOES", "BILOU"]
 HeadName = Literal["free", "described"]
 MechanismName = Literal["none", "unit-local", "unit-central", "platform", "platform-central"]
+Audience = Literal["participants", "public"]
 TunedOn = Literal["nothing", "public", "charged", "protected"]
 
 # A platform has a folder of its own, named after it.
@@ -314,6 +315,17 @@ class ParticipationSettings(Section):
     norm_factor: Annotated[float, Field(gt=1)] | None = 100.0
     norm_bound: Rate | None = None
     on_refusal: Literal["continue", "stop"] = "continue"
+
+
+class ReleaseSettings(Section):
+    """Who gets the trained model: those who took part, or anybody (`to = "public"`).
+
+    `newcomers` are platforms that get it although they took no part. Every platform's policy must
+    allow it.
+    """
+
+    to: Audience = "participants"
+    newcomers: tuple[PlatformName, ...] = ()
 
 
 class EngineSettings(Section):

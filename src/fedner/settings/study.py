@@ -23,6 +23,7 @@ from fedner.settings.sections import (
     PlatformName,
     Positive,
     PrivacySettings,
+    ReleaseSettings,
     Section,
     TagScheme,
     TrainingSettings,
@@ -162,6 +163,7 @@ class Study(Section):
     privacy: PrivacySettings = Field(default_factory=PrivacySettings)
     training: TrainingSettings
     participation: ParticipationSettings = Field(default_factory=ParticipationSettings)
+    release: ReleaseSettings = Field(default_factory=ReleaseSettings)
     platforms: tuple[StudyPlatform, ...]
 
     @field_validator("platforms")

@@ -30,6 +30,7 @@ STUDY_COMMENTS = {
     "privacy": "differential privacy of what each platform transmits",
     "training": "how long, and in which batches",
     "participation": "who is asked in a round, and which updates are refused",
+    "release": "who gets the trained model; every platform's policy must allow it",
 }
 PLATFORM_COMMENTS = {
     "split": "what is tested on",

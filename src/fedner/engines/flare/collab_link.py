@@ -1,0 +1,41 @@
+"""A link over FLARE's Collab: mutual TLS, and callers whose names FLARE has checked."""
+
+from typing import Any
+
+from fedner.engines.flare.engine import StoppedError
+
+
+class CollabLink:
+    """Calls one platform through its Collab proxy."""
+
+    def __init__(self, proxy: Any) -> None:
+        self._proxy = proxy
+
+    def ask(self, data: bytes, timeout: float) -> tuple[str, bytes]:
+        """Hand over an order; return a code and the reply.
+
+        Raises:
+            StoppedError: The job was stopped.
+            TimeoutError: No reply in time.
+            ConnectionError: Anything else; nothing that the platform said is in it.
+        """
+        reply = self._call("ask", timeout, data=data)
+        if not isinstance(reply, (list, tuple)) or len(reply) != 2:
+            return "", b""
+        return reply[0], reply[1]
+
+    def ping(self, timeout: float) -> None:
+        """Come back if the platform is alive."""
+        self._call("ping", timeout)
+
+    def _call(self, method: str, timeout: float, **arguments: object) -> object:
+        from nvflare.collab.api.exceptions import CollabCallError, RunAborted
+
+        try:
+            return getattr(self._proxy(timeout=timeout), method)(**arguments)
+        except RunAborted:
+            raise StoppedError from None
+        except CollabCallError as error:
+            if isinstance(error.cause, TimeoutError):
+                raise TimeoutError from None
+            raise ConnectionError from None

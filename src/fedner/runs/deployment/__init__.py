@@ -1,0 +1,1 @@
+"""A federation across machines: who takes part, with which keys, from which folders."""

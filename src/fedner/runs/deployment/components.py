@@ -1,0 +1,154 @@
+"""The four classes that FLARE builds by their names; every platform allows these and no others.
+
+What a class is given comes from the job, so from the coordinator; where a home is and what a
+platform allows comes from the process that the platform's owner started (`places`).
+"""
+
+import logging
+import secrets
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+from nvflare.apis.event_type import EventType
+from nvflare.apis.fl_component import FLComponent
+from nvflare.apis.fl_constant import FLContextKey
+from nvflare.apis.fl_context import FLContext
+from nvflare.apis.resource_manager_spec import ResourceManagerSpec
+from nvflare.collab import collab
+
+from fedner.engines.flare.collab_link import CollabLink
+from fedner.engines.flare.engine import OK
+from fedner.engines.flare.job import require_run_name
+from fedner.engines.roster import Roster
+from fedner.runs.deployment.admission import announced, announced_in, refusal, study_in
+from fedner.runs.deployment.places import own_home, own_settings, run_folder
+
+REFUSED = "refused"
+SERVER = "server"  # FLARE's name for the caller that is the server's job
+_MOST_TOKENS = 1_000
+_log = logging.getLogger(__name__)
+
+
+class CoordinatorProgram:
+    """What runs in the server's job: the round loop."""
+
+    def __init__(self, study: str, run: str) -> None:
+        self._study = study
+        self._run = run
+
+    @collab.main  # type: ignore[untyped-decorator]
+    def main(self) -> None:
+        """Take the run to its end."""
+        from fedner.runs.deployment.server_job import coordinate_job
+
+        logging.getLogger("nvflare.collab").setLevel(logging.WARNING)  # two lines for every call
+        run = require_run_name(self._run)
+        links = {proxy.name: CollabLink(proxy) for proxy in collab.context.clients}
+        coordinate_job(study_in(self._study), run, run_folder(own_home(), run), links)
+
+
+class PlatformEndpoint:
+    """What runs in a platform's job: it answers the server, and nobody else."""
+
+    def __init__(self, study: str, run: str, roster: str = "") -> None:
+        self._job = (run, study, roster)
+        self._roster: Roster | None = None
+        # One thread computes; another one answers pings meanwhile.
+        self._worker = ThreadPoolExecutor(1, "fedner-platform")
+
+    @collab.publish  # type: ignore[untyped-decorator]
+    def ping(self) -> str:
+        """Say that the platform is alive."""
+        return OK
+
+    @collab.publish  # type: ignore[untyped-decorator]
+    def ask(self, data: bytes) -> tuple[str, bytes]:
+        """Do what an order says; return a code and the reply. It never raises."""
+        try:
+            if collab.caller != SERVER or not isinstance(data, bytes):
+                return REFUSED, b""
+            return OK, self._worker.submit(self._reply, collab.site_name, data).result()
+        except Exception:  # noqa: BLE001 - an exception would cross with its text
+            _log.exception("an order could not be answered")
+            return REFUSED, b""
+
+    @collab.final  # type: ignore[untyped-decorator]
+    def close(self) -> None:
+        """Let go of the platform."""
+        self._worker.submit(self._let_go).result()
+        self._worker.shutdown()
+
+    def _reply(self, name: str, data: bytes) -> bytes:
+        from fedner.runs.deployment.platform_job import answer_bytes, platform_answer
+
+        if self._roster is None:
+            make = platform_answer(announced(*self._job), own_home(), own_settings(), SERVER)
+            self._roster = Roster(make, [name])
+        return answer_bytes(self._roster, name, data)
+
+    def _let_go(self) -> None:
+        if self._roster is not None:
+            self._roster.close()
+
+
+class PolicyGate(FLComponent):  # type: ignore[misc]
+    """Blocks a job that the platform's policy does not allow, before anything of it starts."""
+
+    def handle_event(self, event_type: str, fl_ctx: FLContext) -> None:
+        """Look at the study that a job announces."""
+        if event_type != EventType.BEFORE_CHECK_RESOURCE_MANAGER:
+            return
+        reason = refusal(fl_ctx.get_prop(FLContextKey.CLIENT_RESOURCE_SPECS), SERVER)
+        if reason:
+            fl_ctx.set_prop(FLContextKey.JOB_BLOCK_REASON, reason, private=True, sticky=False)
+
+
+class StudyResources(ResourceManagerSpec, FLComponent):  # type: ignore[misc]
+    """Lets only those jobs start whose study the platform has just approved.
+
+    A server could leave out FLARE's check and start a job at once. Only a check gives a token, and
+    nothing starts without one, nor with another study than that of the check.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._approved: dict[str, object] = {}
+
+    def check_resources(self, resource_requirement: Any, fl_ctx: Any) -> tuple[bool, str]:
+        """Approve a study; return a token for its start, or why not."""
+        del fl_ctx
+        reason = refusal(resource_requirement, SERVER)
+        if reason:
+            return False, reason
+        if len(self._approved) >= _MOST_TOKENS:
+            self._approved.pop(next(iter(self._approved)))
+        token = secrets.token_hex(16)
+        self._approved[token] = announced_in(resource_requirement).facts
+        return True, token
+
+    def cancel_resources(self, resource_requirement: Any, token: str, fl_ctx: Any) -> None:
+        """Forget an approval."""
+        del resource_requirement, fl_ctx
+        self._approved.pop(token, None)
+
+    def allocate_resources(
+        self, resource_requirement: Any, token: str, fl_ctx: Any
+    ) -> dict[str, Any]:
+        """Let an approved job start, once.
+
+        Raises:
+            RuntimeError: It was not approved.
+        """
+        del fl_ctx
+        approved = self._approved.pop(token, None)
+        if approved is None or approved != announced_in(resource_requirement).facts:
+            raise RuntimeError("this platform did not approve the job")
+        return {}
+
+    def free_resources(self, resources: Any, token: str, fl_ctx: Any) -> None:
+        """Nothing is held."""
+
+    def report_resources(self, fl_ctx: Any) -> dict[str, Any]:
+        """Tell nothing."""
+        del fl_ctx
+        return {}

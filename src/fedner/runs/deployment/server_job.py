@@ -1,0 +1,50 @@
+"""What the server's job does: the coordinator's half of a study over live links."""
+
+import logging
+import time
+from collections.abc import Mapping
+from pathlib import Path
+
+from fedner.engines.flare.engine import FlareEngine, Link
+from fedner.engines.flare.job_ends import JobEnd, append_end, job_end
+from fedner.errors import FednerError
+from fedner.federated.checkpoints import FolderInUseError
+from fedner.federated.record import RoundRecord
+from fedner.federated.run import RunRecord
+from fedner.runs.coordinator import coordinate
+from fedner.settings import Study
+
+_log = logging.getLogger(__name__)
+
+
+def coordinate_job(study: Study, run: str, folder: Path, links: Mapping[str, Link]) -> RunRecord:
+    """Take a run from where it stands to its last round.
+
+    Every job of a run comes here: one that ended before its time has a successor, which goes on
+    from the newest round that server and platforms have stored.
+
+    Args:
+        study: The public study.
+        run: The run's name.
+        folder: The run's folder at the server.
+        links: The platforms that take part in this job.
+
+    Raises:
+        FednerError: Too few platforms answered, or the folder holds another study.
+    """
+    with FlareEngine(links, study.names) as engine:
+        try:
+            done = coordinate(study, engine, folder, resume=True, on_round=_tell, run_name=run)
+        except FolderInUseError:
+            raise  # the last job of this run still ends: it says by itself how
+        except FednerError as error:
+            append_end(folder, job_end(engine.missing, error.message))
+            raise
+    append_end(folder, JobEnd("done", time=time.time()))
+    return done
+
+
+def _tell(record: RoundRecord) -> None:
+    loss = "" if record.loss is None else f", loss {record.loss:.4f}"
+    gone = "".join(f"; {each.platform}: {each.message}" for each in record.failures)
+    _log.info("round %d: %.2f s%s%s", record.round, record.seconds, loss, gone)

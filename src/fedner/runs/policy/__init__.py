@@ -1,0 +1,24 @@
+"""A platform's policy at work: before a job, at every order, and on every reply.
+
+`job_problems` decides about a job, `GuardedAnswer` about each order and each reply; both give codes
+of `federated.messages.REFUSALS`, whose words are ours. What was found and expected stays at the
+platform.
+"""
+
+from fedner.runs.policy.guard import GuardedAnswer, reply_refusal
+from fedner.runs.policy.job import job_problems
+from fedner.runs.policy.orders import order_refusal
+from fedner.runs.policy.process_limits import limit_process, memory_refusal
+from fedner.runs.policy.refusal import Refusal
+from fedner.runs.study_policy import study_policy_problems
+
+__all__ = [
+    "GuardedAnswer",
+    "Refusal",
+    "job_problems",
+    "limit_process",
+    "memory_refusal",
+    "order_refusal",
+    "reply_refusal",
+    "study_policy_problems",
+]

@@ -1,0 +1,150 @@
+"""The last gate of a platform: policy at every order, policy on every reply, and the record."""
+
+import logging
+from datetime import UTC, datetime
+
+from fedner.errors import FednerError
+from fedner.federated.engine import Answer
+from fedner.federated.messages import (
+    Failure,
+    Order,
+    Reply,
+    ScoreReport,
+    SumMessage,
+    Update,
+    failure,
+)
+from fedner.runs.disclosure_record import DisclosureRecord, protection_of
+from fedner.runs.policy.orders import order_refusal
+from fedner.runs.site import Site
+from fedner.runs.study_policy import is_accepted_tensor
+
+_log = logging.getLogger(__name__)
+_SECONDS_IN_HOUR = 3600
+
+
+class GuardedAnswer:
+    """An `Answer` whose orders and replies pass the platform's policy, each reply on record.
+
+    What is refused is a `Failure` with a code of ours. A reply that cannot be recorded is not sent.
+    """
+
+    def __init__(
+        self,
+        inner: Answer,
+        site: Site,
+        record: DisclosureRecord,
+        *,
+        asked_by: str,
+        run: str | None = None,
+    ) -> None:
+        """Guard an answer.
+
+        Args:
+            inner: What works, such as a `SiteAnswer`.
+            site: The platform.
+            record: Its disclosure record.
+            asked_by: Who asks, as the connection names it.
+            run: The run that the platform takes part in; None for that of the first order.
+        """
+        self._inner, self._site, self._record = inner, site, record
+        self._asked_by, self._run = asked_by, run
+        self._protection = protection_of(site.study)
+        self._began: datetime | None = None
+        self._num_updates: int | None = None  # that left for the study; unknown at first
+
+    def __call__(self, order: Order) -> Reply:
+        """Answer an order as far as the policy allows; it never raises."""
+        try:
+            reply = self._decided(order)
+            line = self._record.append(
+                order, reply, asked_by=self._asked_by, protection=self._protection
+            )
+            if self._num_updates is not None and line.is_update:
+                self._num_updates += 1
+        except FednerError as error:
+            _log.error("platform %s sends nothing: %s", self._site.name, error)
+            return failure(self._site.name, order.round, "record-failed")
+        except Exception:  # noqa: BLE001 - one order must not end the platform
+            _log.exception("platform %s sends nothing", self._site.name)
+            return failure(self._site.name, order.round, "unexpected")
+        return reply
+
+    def rest(self) -> None:
+        """Hold no more memory than needed until the next order."""
+        self._inner.rest()
+
+    def close(self) -> None:
+        """Let go of everything; may be called twice."""
+        self._inner.close()
+
+    def _decided(self, order: Order) -> Reply:
+        code = order_refusal(
+            self._site,
+            order,
+            run=self._run,
+            hours=self._hours(order.run),
+            num_updates=self._updates(),
+        )
+        if code is not None:
+            _log.warning("platform %s refuses an order: %s", self._site.name, code)
+            return failure(self._site.name, order.round, code)
+        self._run = order.run
+        reply = self._inner(order)
+        code = reply_refusal(self._site, reply)
+        return reply if code is None else failure(self._site.name, order.round, code)
+
+    def _updates(self) -> int:
+        """Return how many updates left for the study, in earlier processes and runs too."""
+        if self._site.own.policy.max_updates is None:
+            return 0
+        if self._num_updates is None:
+            self._num_updates = self._record.num_updates(self._site.study.digest)
+        return self._num_updates
+
+    def _hours(self, run: str) -> float:
+        """Return the hours since the first order of the run, also of an earlier process."""
+        now = datetime.now(UTC)
+        if self._site.own.policy.max_hours is None:
+            return 0.0
+        if self._began is None:
+            self._began = self._record.began(run) or now
+        return (now - self._began).total_seconds() / _SECONDS_IN_HOUR
+
+
+def reply_refusal(site: Site, reply: Reply) -> str | None:
+    """Return the code in whose favour a reply is withheld; None where it may leave.
+
+    Nothing that the other rooms get right is stopped here: it is for what they might get wrong.
+    """
+    problem = None if isinstance(reply, Failure) else _reply_problem(site, reply)
+    if problem is None and reply.platform == site.name:
+        return None
+    _log.error("platform %s withholds a reply: %s", site.name, problem or "another's name")
+    return "reply-withheld"
+
+
+def _reply_problem(site: Site, reply: Update | ScoreReport | SumMessage) -> str | None:
+    if isinstance(reply, Update):
+        return _update_problem(site, reply)
+    if isinstance(reply, ScoreReport):
+        if reply.scores and (site.study.is_deployed or not site.own.policy.sends_scores):
+            return "scores that stay at home"
+        return "scores that stay at home" if _noised_in_vain(site, reply) else None
+    return None
+
+
+def _noised_in_vain(site: Site, report: ScoreReport) -> bool:
+    return report.noised is not None and not site.own.policy.sends_scores
+
+
+def _update_problem(site: Site, update: Update) -> str | None:
+    allowed = {*site.blueprint.partition.shared}
+    names = {*update.tensors, *update.extra}
+    if not names <= allowed or not all(is_accepted_tensor(name, site.own) for name in names):
+        return "tensors that stay at home"
+    if update.loss is not None and (site.study.is_deployed or not site.own.policy.sends_loss):
+        return "a loss that stays at home"
+    if names and site.study.is_deployed and update.event is None:
+        return "an update whose cost nobody counted"
+    return None

@@ -1,0 +1,77 @@
+"""Whether a platform answers an order: its policy, by public facts alone, before any work.
+
+What needs the platform itself (shapes, batches, rounds in order) is checked in `federated.orders`.
+"""
+
+from collections.abc import Mapping
+
+from fedner.federated.messages import VERBS, Order, order_problem
+from fedner.runs.policy.process_limits import memory_refusal
+from fedner.runs.policy.refusal import refusal_of
+from fedner.runs.site import Site
+from fedner.runs.study_policy import crossing_problems, is_accepted_tensor
+
+# The orders that bring the shared weights; others bring no tensor.
+_WITH_WEIGHTS = ("round", "evaluate", "finish")
+
+
+def order_refusal(
+    site: Site,
+    order: Order,
+    *,
+    run: str | None = None,
+    hours: float = 0.0,
+    num_updates: int = 0,
+) -> str | None:
+    """Return the code with which a platform refuses an order; None where it answers.
+
+    Args:
+        site: The platform.
+        order: What another party asks for.
+        run: The run that the platform takes part in; None where nobody said.
+        hours: Since the first order of the run, by the platform's own clock.
+        num_updates: How many updates left for the study before, in all its runs.
+    """
+    if order.verb not in VERBS:
+        return "order-verb"
+    if order_problem(order) is not None:
+        return "order-refused"
+    if order.study != site.study.digest:
+        return "order-study"
+    if run is not None and order.run != run:
+        return "order-run"
+    for problem in crossing_problems(site.study, site.own):
+        return refusal_of(problem).code
+    return _tensor_refusal(site, order) or _extent_refusal(site, order, hours, num_updates)
+
+
+def _tensor_refusal(site: Site, order: Order) -> str | None:
+    shared = site.blueprint.partition.shared
+    if not all(is_accepted_tensor(name, site.own) for name in shared):
+        return "policy-tensors"
+    expected = set(shared) if order.verb in _WITH_WEIGHTS else set()
+    if set(order.shared) != expected or not set(order.extra) <= expected:
+        return "order-tensors"
+    if order.relayed and order.verb != "sum":
+        return "order-tensors"
+    return None
+
+
+def _extent_refusal(site: Site, order: Order, hours: float, num_updates: int) -> str | None:
+    policy = site.own.policy
+    if policy.max_rounds is not None and order.round > policy.max_rounds:
+        return "policy-rounds"
+    if policy.max_hours is not None and hours > policy.max_hours:
+        return "policy-hours"
+    if order.verb == "round":
+        most = policy.max_updates
+        if _num_others(order.batches, site) < policy.min_others:
+            return "policy-others"
+        if most is not None and num_updates >= most:
+            return "policy-updates"
+    return memory_refusal(site.own)
+
+
+def _num_others(batches: Mapping[str, int], site: Site) -> int:
+    """Return how many other platforms of the study an order says are in the sum."""
+    return len({*batches} & {*site.study.names} - {site.name})

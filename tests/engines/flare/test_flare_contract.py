@@ -1,0 +1,180 @@
+"""What we use of nvflare 2.9, and what we count on: another release must fail here first."""
+
+import inspect
+from typing import Any
+
+import pytest
+
+nvflare = pytest.importorskip("nvflare", reason="needs the extra flare")
+
+from nvflare.apis.event_type import EventType  # noqa: E402
+from nvflare.apis.fl_constant import FLContextKey  # noqa: E402
+from nvflare.apis.fl_context import FLContext  # noqa: E402
+from nvflare.apis.job_def import JobMetaKey, RunStatus  # noqa: E402
+from nvflare.apis.signal import Signal  # noqa: E402
+from nvflare.collab.api.app import ClientApp, ServerApp  # noqa: E402
+from nvflare.collab.api.exceptions import CollabCallError, RunAborted  # noqa: E402
+from nvflare.collab.api.proxy import Proxy  # noqa: E402
+from nvflare.collab.runtime.controller import CollabController  # noqa: E402
+from nvflare.collab.runtime.dispatch import CollabCallAuthorizer, _call_app_method  # noqa: E402
+from nvflare.collab.runtime.executor import CollabExecutor  # noqa: E402
+from nvflare.fuel.f3.cellnet.defs import MessageHeaderKey  # noqa: E402
+from nvflare.fuel.f3.cellnet.utils import new_cell_message  # noqa: E402
+from nvflare.fuel.flare_api.flare_api import Session  # noqa: E402
+from nvflare.fuel.hci.client import api  # noqa: E402
+
+from fedner.engines.flare.collab_link import CollabLink  # noqa: E402
+from fedner.engines.flare.engine import OK, StoppedError  # noqa: E402
+from fedner.engines.flare.watchdog import ENDED_WITH_SERVER, STOPPED  # noqa: E402
+from fedner.federated.message_bytes import order_from_bytes, reply_from_bytes, to_bytes  # noqa: E402
+from fedner.federated.messages import Failure, Order  # noqa: E402
+from fedner.runs.deployment.components import (  # noqa: E402
+    REFUSED,
+    CoordinatorProgram,
+    PlatformEndpoint,
+    PolicyGate,
+    StudyResources,
+)
+from fedner.runs.disclosure_record import RECORD, read_record  # noqa: E402
+
+
+def test_the_release() -> None:
+    assert nvflare.__version__.startswith("2.9.")
+
+
+def parameters(function: Any) -> set[str]:
+    return set(inspect.signature(function).parameters)
+
+
+def test_signatures() -> None:
+    assert "server_obj_id" in parameters(CollabController.__init__)
+    assert {"client_obj_id", "collab_obj_ids"} <= parameters(CollabExecutor.__init__)
+    assert {"timeout", "optional"} <= parameters(Proxy.__call__)
+    assert {"username", "startup_path", "secure_mode"} <= parameters(Session.__init__)
+    for name in ("submit_job", "abort_job", "list_jobs", "get_job_meta", "get_system_info"):
+        assert callable(getattr(Session, name))
+    assert {"detailed", "name_prefix"} <= parameters(Session.list_jobs)
+    assert callable(api._print_hci_message)
+
+
+def test_words() -> None:
+    assert EventType.BEFORE_CHECK_RESOURCE_MANAGER == "_before_check_resource_manager"
+    assert FLContextKey.JOB_BLOCK_REASON
+    assert RunStatus.FINISHED_EXECUTION_EXCEPTION.value == ENDED_WITH_SERVER
+    assert RunStatus.FINISHED_ABORTED.value == STOPPED
+    assert RunStatus.FINISHED_COMPLETED.value == "FINISHED:COMPLETED"
+    assert [RunStatus.RUNNING.value, RunStatus.DISPATCHED.value] == ["RUNNING", "DISPATCHED"]
+    assert JobMetaKey.RESOURCE_SPEC.value == "resource_spec"
+    assert JobMetaKey.SCHEDULE_HISTORY.value == "schedule_history"
+
+
+def test_collab_finds_our_methods_and_no_others() -> None:
+    app = ClientApp(PlatformEndpoint("{}", "run-1"))
+    interface = app.get_collab_interface()["client"]
+    assert sorted(interface) == ["ask", "ping"]
+    assert app.find_collab_method(app, "close") is None
+    assert app.find_collab_method(app, "_reply") is None
+    assert [name for name, _ in ServerApp(CoordinatorProgram("{}", "run-1")).mains] == ["main"]
+
+
+def called(endpoint: PlatformEndpoint, caller: str, method: str, **arguments: object) -> Any:
+    """Call a platform as FLARE's receiver does after it has checked who calls."""
+    app = ClientApp(endpoint)
+    app.name = "clinic"
+    app._abort_signal = Signal()
+    keys = {"protocol_version": 1, "target_name": "clinic.client", "method_name": method}
+    headers = {f"collab__{key}": value for key, value in keys.items()}
+    headers["collab__authenticated_caller"] = caller
+    payload = {"caller": caller, "method_name": method, "args": [], "kwargs": arguments}
+    import logging
+
+    return _call_app_method(new_cell_message(headers, payload), app, logging.getLogger("test"))
+
+
+def test_the_endpoint_answers_the_server_alone(tmp_path: Any, monkeypatch: Any) -> None:
+    monkeypatch.setenv("FEDNER_HOME", str(tmp_path))
+    monkeypatch.setenv("FEDNER_SETTINGS", str(tmp_path / "absent.toml"))
+    endpoint = PlatformEndpoint("{}", "run-1")
+    data = to_bytes(Order("run-1", 0, verb="begin"))
+    assert called(endpoint, "forum", "ask", data=data).payload["result"] == (REFUSED, b"")
+    assert called(endpoint, "server", "ask", data="text").payload["result"] == (REFUSED, b"")
+    # What goes wrong here has a text with a path; none of it crosses.
+    message = called(endpoint, "server", "ask", data=data)
+    assert message.payload == {"result": (REFUSED, b"")}
+    assert called(endpoint, "server", "ping").payload["result"] == OK
+    endpoint.close()
+
+
+def test_the_receiver_checks_who_calls() -> None:
+    import logging
+
+    app = ClientApp(PlatformEndpoint("{}", "run-1"))
+    app.name = "clinic"
+    people = {"server.job": "server", "forum.job": "forum"}
+    check = CollabCallAuthorizer(app, "clinic.job", people, logging.getLogger("test"))
+    headers = {
+        MessageHeaderKey.ORIGIN: "forum.job",
+        MessageHeaderKey.DESTINATION: "clinic.job",
+        "collab__protocol_version": 1,
+        "collab__target_name": "clinic",
+        "collab__method_name": "ask",
+        "collab__authenticated_caller": "server",  # a lie
+    }
+    assert check.authorize(headers) is None
+    assert headers["collab__authenticated_caller"] == "forum"
+    assert check.authorize({**headers, MessageHeaderKey.ORIGIN: "stranger"}) is not None
+
+
+@pytest.mark.parametrize(
+    ("raised", "expected"),
+    [
+        (RunAborted("stop"), StoppedError),
+        (CollabCallError("clinic", "ask", TimeoutError("late")), TimeoutError),
+        (CollabCallError("clinic", "ask", "text of theirs"), ConnectionError),
+    ],
+)
+def test_a_link_passes_on_no_text(raised: Exception, expected: type[Exception]) -> None:
+    class Broken:
+        def __call__(self, timeout: float) -> "Broken":
+            assert timeout == 3.0
+            return self
+
+        def ask(self, data: bytes) -> object:  # noqa: ARG002
+            raise raised
+
+    with pytest.raises(expected) as caught:
+        CollabLink(Broken()).ask(b"", 3.0)
+    assert "theirs" not in str(caught.value)
+
+
+def test_a_link_takes_nothing_but_a_code_and_bytes() -> None:
+    class Odd:
+        def __call__(self, timeout: float) -> "Odd":  # noqa: ARG002
+            return self
+
+        def ask(self, data: bytes) -> object:
+            return {"result": data}
+
+    assert CollabLink(Odd()).ask(b"x", 1.0) == ("", b"")
+
+
+def test_gate_and_resources_are_flares(monkeypatch: Any, tmp_path: Any) -> None:
+    monkeypatch.setenv("FEDNER_HOME", str(tmp_path))
+    monkeypatch.setenv("FEDNER_SETTINGS", str(tmp_path / "absent.toml"))
+    context = FLContext()
+    spec = {"fedner": {"run": "run-1", "study": "no JSON"}}
+    context.set_prop(FLContextKey.CLIENT_RESOURCE_SPECS, spec, private=True, sticky=False)
+    PolicyGate().handle_event(EventType.BEFORE_CHECK_RESOURCE_MANAGER, context)
+    words = "the job is not one that fedner wrote"
+    assert context.get_prop(FLContextKey.JOB_BLOCK_REASON) == words
+    resources = StudyResources()
+    assert resources.check_resources(spec, context) == (False, words)
+    with pytest.raises(RuntimeError, match="did not approve"):
+        resources.allocate_resources(spec, "invented", context)
+    lines = read_record(tmp_path / RECORD).lines
+    assert [line.code for line in lines] == ["job-foreign"] * 2, "both refusals are on record"
+
+
+def test_orders_and_replies_are_bytes_on_both_sides() -> None:
+    assert order_from_bytes(to_bytes(Order("run-1", 2))).round == 2
+    assert reply_from_bytes(to_bytes(Failure("a", 2, "platform-gone"))).round == 2

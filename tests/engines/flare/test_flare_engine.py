@@ -1,0 +1,176 @@
+"""The engine over links that break: same bits as the serial one, and nobody waits for the dead."""
+
+import sys
+import threading
+import time
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+
+from parity import check_parity
+
+from fedner.engines.flare.engine import OK, FlareEngine, StoppedError
+from fedner.engines.roster import MakeAnswer, Roster
+from fedner.federated.message_bytes import order_from_bytes, to_bytes
+from fedner.federated.messages import Failure, Order, Update
+
+
+class RosterLink:
+    """A platform in this process, behind its byte form, in a thread of its own."""
+
+    def __init__(self, make: MakeAnswer, name: str) -> None:
+        self.name = name
+        self.roster = Roster(make, [name])
+        self.worker = ThreadPoolExecutor(1)
+
+    def ask(self, data: bytes, timeout: float) -> tuple[str, bytes]:
+        return OK, self.worker.submit(self._reply, data).result(timeout)
+
+    def ping(self, timeout: float) -> None:
+        pass
+
+    def _reply(self, data: bytes) -> bytes:
+        return to_bytes(self.roster.answer(self.name, order_from_bytes(data)))
+
+
+class LinkedEngine(FlareEngine):
+    def __init__(self, make: MakeAnswer, names: Sequence[str]) -> None:
+        self.links = {name: RosterLink(make, name) for name in names}
+        super().__init__(self.links, names)
+
+    def close(self) -> None:
+        super().close()
+        for link in self.links.values():
+            link.worker.submit(link.roster.close).result()
+            link.worker.shutdown()
+
+
+def test_same_bits_as_the_serial_engine(tmp_path: Path) -> None:
+    check_parity(LinkedEngine, tmp_path)
+
+
+class Scripted:
+    """A link that does what a test says."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self.is_alive = True
+        self.error: Exception | None = None
+        self.reply: bytes | None = None
+        self.code = OK
+        self.held = threading.Event()
+        self.held.set()
+        self.pings = 0
+
+    def ask(self, data: bytes, timeout: float) -> tuple[str, bytes]:
+        round_ = order_from_bytes(data).round
+        if not self.held.wait(timeout):
+            raise TimeoutError
+        if self.error is not None:
+            raise self.error
+        return self.code, to_bytes(Update(self.name, round_)) if self.reply is None else self.reply
+
+    def ping(self, timeout: float) -> None:  # noqa: ARG002
+        self.pings += 1
+        if not self.is_alive:
+            raise ConnectionError
+
+
+@pytest.fixture
+def links() -> dict[str, Scripted]:
+    return {name: Scripted(name) for name in ("a", "b")}
+
+
+def asked(
+    engine: FlareEngine, round_: int = 1, timeout: float | None = None
+) -> dict[str, str | int]:
+    """The rounds that were answered, or the codes of failures, by platform."""
+    order = Order("run", round_)
+    found = engine.ask(dict.fromkeys(engine.platforms, order), timeout)
+    return {each.platform: each.code if isinstance(each, Failure) else each.round for each in found}
+
+
+def quick(links: dict[str, Scripted]) -> FlareEngine:
+    return FlareEngine(links, list(links), ping_seconds=0.05, gone_seconds=0.3)
+
+
+def test_a_platform_that_answers_no_ping_is_gone_and_stops_nobody(
+    links: dict[str, Scripted],
+) -> None:
+    links["b"].held.clear()
+    links["b"].is_alive = False
+    with quick(links) as engine:
+        began = time.monotonic()
+        assert asked(engine) == {"a": 1, "b": "platform-gone"}
+        assert time.monotonic() - began < 2
+        assert engine.missing == {"b": "platform-gone"}
+        began = time.monotonic()
+        assert asked(engine, 2)["b"] == "platform-gone"
+        assert time.monotonic() - began < 0.2  # nobody waits for it again
+        links["b"].is_alive = True
+        links["b"].held.set()
+        asked(engine, 3)
+        time.sleep(0.2)
+        assert asked(engine, 4) == {"a": 4, "b": 4}  # a ping came through
+        assert engine.missing == {}
+
+
+def test_a_slow_platform_that_answers_pings_is_waited_for(links: dict[str, Scripted]) -> None:
+    links["b"].held.clear()
+    threading.Timer(1.0, links["b"].held.set).start()
+    with quick(links) as engine:
+        assert asked(engine) == {"a": 1, "b": 1}
+    assert links["b"].pings >= 3
+
+
+def test_beyond_its_timeout_it_is_late_and_its_reply_is_dropped(
+    links: dict[str, Scripted],
+) -> None:
+    links["b"].held.clear()
+    with quick(links) as engine:
+        assert asked(engine, 1, timeout=0.2) == {"a": 1, "b": "no-reply"}
+        links["b"].held.set()
+        time.sleep(0.1)
+        assert asked(engine, 2) == {"a": 2, "b": 2}
+
+
+def test_a_broken_call_is_noticed_at_once(links: dict[str, Scripted]) -> None:
+    links["a"].error = ConnectionError("text that stays here")
+    with FlareEngine(links, list(links)) as engine:
+        began = time.monotonic()
+        assert asked(engine) == {"a": "platform-gone", "b": 1}
+        assert time.monotonic() - began < 1
+
+
+@pytest.mark.parametrize(
+    ("code", "reply"),
+    [
+        ("refused", b""),
+        (OK, b"nonsense"),
+        (OK, to_bytes(Order("run", 1))),
+        (OK, to_bytes(Update("b", 1))),  # in another's name
+        ("", b""),
+    ],
+)
+def test_what_is_no_reply_of_its_platform_is_malformed(
+    links: dict[str, Scripted], code: str, reply: bytes
+) -> None:
+    links["a"].code, links["a"].reply = code, reply
+    with quick(links) as engine:
+        assert asked(engine) == {"a": "malformed", "b": 1}
+
+
+def test_a_platform_without_a_link_is_gone(links: dict[str, Scripted]) -> None:
+    with FlareEngine(links, ["a", "b", "c"]) as engine:
+        assert engine.platforms == ["a", "b", "c"]
+        assert asked(engine) == {"a": 1, "b": 1, "c": "platform-gone"}
+
+
+def test_a_job_that_was_stopped_asks_nobody(links: dict[str, Scripted]) -> None:
+    links["b"].error = StoppedError()
+    with quick(links) as engine, pytest.raises(StoppedError):
+        asked(engine)

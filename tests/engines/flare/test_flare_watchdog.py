@@ -1,0 +1,165 @@
+"""What the watchdog decides, from what FLARE's store and the run folders hold."""
+
+import json
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from fedner.engines.flare.job_ends import JobEnd, append_end, job_end, read_ends
+from fedner.engines.flare.session import JobState
+from fedner.engines.flare.watchdog import Limits, Standing, Watchdog, close_stale_jobs, decide
+
+FAULT = "FINISHED:EXECUTION_EXCEPTION"
+NAMES = ("a", "b", "c")
+LIMITS = Limits(faults=2, jobs=5, window=1000, patience=30)
+
+
+def standing(status: str = FAULT, **changes: Any) -> Standing:
+    job = JobState("1", "run", status, 100.0)
+    return replace(Standing([job], [], NAMES, None, NAMES, 200.0, 0.0), **changes)
+
+
+def gone(*names: str, time: float = 150.0) -> JobEnd:
+    return JobEnd("fault", dict.fromkeys(names, "platform-gone"), "gone", time)
+
+
+@pytest.mark.parametrize(
+    ("status", "step"),
+    [
+        ("RUNNING", "wait"),
+        ("SUBMITTED", "wait"),
+        ("FINISHED:COMPLETED", "over"),
+        ("FINISHED:ABORTED", "over"),
+        (FAULT, "submit"),
+        ("FINISHED:ABNORMAL", "submit"),
+    ],
+)
+def test_by_how_the_newest_job_ended(status: str, step: str) -> None:
+    assert decide(standing(status), LIMITS).step == step
+
+
+def test_waits_until_all_are_connected_again() -> None:
+    waits = decide(standing(connected=("a", "c")), LIMITS)
+    assert (waits.step, waits.words) == ("wait", "waits for b")
+    assert decide(standing(ends=[gone("b")]), LIMITS).platforms == NAMES
+
+
+def test_a_quorum_waits_for_a_while_only() -> None:
+    here = standing(quorum=2, connected=("a", "c"))
+    assert decide(here, LIMITS).step == "wait"
+    assert decide(replace(here, idle=30.0), LIMITS).step == "submit"
+    assert decide(replace(here, idle=30.0, connected=("a",)), LIMITS).step == "wait"
+
+
+def test_a_platform_that_keeps_dying_is_named_and_left_out() -> None:
+    ends = [gone("b", time=110.0), gone("b", time=150.0)]
+    decided = decide(standing(ends=ends, quorum=2), LIMITS)
+    assert (decided.step, decided.platforms) == ("submit", ("a", "c"))
+    assert "b ended 2 jobs" in decided.words
+    without_quorum = decide(standing(ends=ends), LIMITS)
+    assert without_quorum.step == "over"
+    assert "b ended 2 jobs" in without_quorum.words
+
+
+def test_faults_of_long_ago_are_forgotten() -> None:
+    old = [gone("b", time=110.0), gone("b", time=120.0)]
+    job = JobState("9", "run", FAULT, 5000.0)
+    assert decide(standing(jobs=[job], ends=old, now=5100.0), LIMITS).platforms == NAMES
+
+
+def test_what_another_job_cannot_cure_is_over() -> None:
+    failed = JobEnd("failed", {"b": "budget-spent"}, "b: its privacy budget", 150.0)
+    decided = decide(standing(ends=[failed]), LIMITS)
+    assert (decided.step, decided.words) == ("over", failed.words)
+    # It was said of an older job: somebody has resumed the run since.
+    assert decide(standing(ends=[replace(failed, time=50.0)]), LIMITS).step == "submit"
+
+
+def test_gives_up_where_every_job_ends() -> None:
+    jobs = [JobState(str(n), "run", FAULT, 100.0 + n) for n in range(5)]
+    assert decide(standing(jobs=jobs), LIMITS).step == "over"
+    assert decide(standing(jobs=jobs[1:]), LIMITS).step == "submit"
+
+
+@pytest.mark.parametrize(
+    ("missing", "outcome"),
+    [
+        ({"a": "platform-gone"}, "fault"),
+        ({"a": "platform-gone", "b": "folder-in-use"}, "fault"),
+        ({"a": "platform-gone", "b": "budget-spent"}, "failed"),
+        ({}, "failed"),
+    ],
+)
+def test_which_ends_are_faults(missing: dict[str, str], outcome: str) -> None:
+    assert job_end(missing, "words").outcome == outcome
+
+
+def test_ends_are_kept_line_by_line_and_a_torn_line_is_left_out(tmp_path: Path) -> None:
+    first, second = gone("a"), JobEnd("done", {}, "", 3.0)
+    append_end(tmp_path / "run", first)
+    append_end(tmp_path / "run", second)
+    with (tmp_path / "run" / "jobs.jsonl").open("ab") as file:
+        file.write(b'{"outcome": "fau')
+    assert read_ends(tmp_path / "run") == [first, second]
+    assert read_ends(tmp_path / "other") == []
+
+
+def test_jobs_of_a_killed_server_are_closed(tmp_path: Path) -> None:
+    for name, status in {"x": "RUNNING", "y": "SUBMITTED", "z": "FINISHED:COMPLETED"}.items():
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "meta").write_text(json.dumps({"status": status, "name": "run"}))
+    assert close_stale_jobs(tmp_path) == ["x"]
+    states = {each.parent.name: json.loads(each.read_text()) for each in tmp_path.glob("*/meta")}
+    assert states["x"] == {"status": FAULT, "name": "run"}
+    assert [states["y"]["status"], states["z"]["status"]] == ["SUBMITTED", "FINISHED:COMPLETED"]
+    assert close_stale_jobs(tmp_path / "absent") == []
+
+
+class Server:
+    """A server's side of a session, as far as the watchdog sees it."""
+
+    def __init__(self) -> None:
+        self.states = [JobState("1", "run", FAULT, 100.0)]
+        self.here = ["a", "b", "c"]
+        study = {"platforms": [{"name": name} for name in NAMES], "participation": {}}
+        self.facts = {"resource_spec": {"a": {"fedner": {"study": json.dumps(study)}}}}
+        self.submitted: list[dict[str, Any]] = []
+
+    def jobs(self) -> list[JobState]:
+        return self.states
+
+    def meta(self, job: str) -> dict[str, Any]:  # noqa: ARG002
+        return self.facts
+
+    def connected(self) -> list[str]:
+        return self.here
+
+    def submit(self, folder: Path) -> str:
+        self.submitted.append(json.loads((folder / "meta.json").read_text()))
+        return "2"
+
+
+def test_submits_the_same_study_and_says_so_once(tmp_path: Path) -> None:
+    server, said = Server(), list[str]()
+    dog = Watchdog(None, tmp_path, LIMITS, said.append)  # type: ignore[arg-type]
+    server.here = ["a"]
+    dog.look(server)  # type: ignore[arg-type]
+    dog.look(server)  # type: ignore[arg-type]
+    assert said == ["run run: waits for b, c"]
+    server.here = [*NAMES]
+    dog.look(server)  # type: ignore[arg-type]
+    assert [each["deploy_map"]["platform"] for each in server.submitted] == [[*NAMES]]
+    study = server.facts["resource_spec"]["a"]["fedner"]["study"]
+    assert server.submitted[0]["resource_spec"]["b"]["fedner"]["study"] == study
+
+
+def test_leaves_foreign_jobs_alone(tmp_path: Path) -> None:
+    server, said = Server(), list[str]()
+    server.facts = {"resource_spec": {}}
+    dog = Watchdog(None, tmp_path, LIMITS, said.append)  # type: ignore[arg-type]
+    dog.look(server)  # type: ignore[arg-type]
+    dog.look(server)  # type: ignore[arg-type]
+    assert server.submitted == []
+    assert said == ["run run: cannot be looked after: the job announces no study"]
