@@ -224,9 +224,8 @@ def test_settings_in_a_card_have_nothing_of_a_platforms_own(tiny: Make) -> None:
         "label_map": {"CANARY": "ADE"},
         "patients": {"file": "CANARY"},
         "embeddings": {"words": "/home/CANARY", "cache": "CANARY"},
-        "policy": {"studies": ["cafe" * 16], "max_rounds": 9876},
+        "policy": {"studies": ["cafe" * 16], "max_rounds": 9876, "epsilon": 98.75},
         "split": {"test_data": "CANARY"},
-        "budget": 98.75,
         "labels": ["ADE"],
     }
     settings = tiny("embeddings.cache=CANARY").model_dump(mode="json")
