@@ -138,8 +138,9 @@ def test_beyond_its_timeout_it_is_late_and_its_reply_is_dropped(
         assert asked(engine, 2) == {"a": 2, "b": 2}
 
 
-def test_a_broken_call_is_noticed_at_once(links: dict[str, Scripted]) -> None:
-    links["a"].error = ConnectionError("text that stays here")
+@pytest.mark.parametrize("error", [ConnectionError("text that stays here"), TimeoutError()])
+def test_a_broken_call_is_noticed_at_once(links: dict[str, Scripted], error: Exception) -> None:
+    links["a"].error = error
     with FlareEngine(links, list(links)) as engine:
         began = time.monotonic()
         assert asked(engine) == {"a": "platform-gone", "b": 1}

@@ -22,6 +22,7 @@ PING_SECONDS = 1.5  # between two pings
 PING_TIMEOUT = 2.0
 GONE_SECONDS = 4.5  # without a sign of life
 _FOR_EVER = 30 * 24 * 3600.0  # FLARE wants a number
+_NEAR_END = 0.1
 _THREADS_PER_PLATFORM = 8  # calls that hang until their timeout, beside the live one
 
 
@@ -252,6 +253,7 @@ class FlareEngine:
 
     def _ask(self, name: str, sequence: int, data: bytes, timeout: float) -> None:
         """Call a platform, in a thread."""
+        end = time.monotonic() + timeout
         try:
             code, reply = self._links[name].ask(data, timeout)
             is_reply = code == OK and isinstance(reply, bytes)
@@ -260,7 +262,9 @@ class FlareEngine:
         except StoppedError as error:
             self._came.put(_Came(name, sequence, error=error))
         except TimeoutError:
-            self._came.put(_Came(name, sequence, code="no-reply"))
+            # FLARE also says so of a connection that ended long before.
+            code = "no-reply" if time.monotonic() >= end - _NEAR_END else "platform-gone"
+            self._came.put(_Came(name, sequence, code=code))
         except Exception:  # noqa: BLE001 - whatever broke, the platform cannot be reached
             self._came.put(_Came(name, sequence, code="platform-gone"))
 
