@@ -20,7 +20,7 @@ from live import RUN, live, reference, tiny_settings
 from fedner.settings import Settings, parse_as, read_toml
 
 MOST_ADDED = {"1MB": 0.06, "10MB": 0.5}
-BUCKETS = {"1MB": 4096, "10MB": 40960}
+BUCKETS = {"1MB": 1440, "10MB": 36600}
 
 
 def settings_of(name: str) -> Settings:
