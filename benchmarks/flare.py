@@ -35,7 +35,8 @@ def settings_of(name: str) -> Settings:
 
 
 def seconds(folder: Path) -> list[float]:
-    return [json.loads(line)["seconds"] for line in (folder / "rounds.jsonl").open()]
+    lines = (folder / "rounds.jsonl").read_text().splitlines()
+    return [json.loads(line)["seconds"] for line in lines]
 
 
 def measured(name: str) -> dict[str, float]:
@@ -64,7 +65,7 @@ def measured(name: str) -> dict[str, float]:
 
 
 def _megabytes(folder: Path) -> float:
-    line = json.loads((folder / "rounds.jsonl").open().readline())
+    line = json.loads((folder / "rounds.jsonl").read_text().splitlines()[0])
     return max(line["bytes_down"].values()) / 1e6
 
 
