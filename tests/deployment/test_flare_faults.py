@@ -94,8 +94,9 @@ def test_a_platform_that_keeps_dying_is_named_and_left_out(tmp_path: Path) -> No
         federation.submit()
         federation.wait_round(3)
         federation.kill_job(VICTIM)
-        federation.wait_done()
-        # With a quorum the others went on: in the same job, or in one without it.
-        gone = (federation.homes.server.runs / RUN / "rounds.jsonl").read_text()
-        assert f'"{VICTIM}"' in gone
+        jobs = federation.wait_done()
+        # FLARE ends the whole job; its successor is without the platform, and says so.
+        assert len(jobs) == 2
+        assert [end.missing for end in _ends(federation)] == [{VICTIM: "platform-gone"}, {}]
+        assert f"run {RUN}: left out: {VICTIM} ended 1 jobs" in federation.said
         until(lambda: federation.rounds() == ROUNDS, 10, "all rounds")

@@ -127,6 +127,11 @@ class FlareEngine:
         """Who did not answer the last order, and the code of the failure."""
         return self._missing
 
+    @property
+    def gone(self) -> Mapping[str, str]:
+        """Who was there when the job began and is gone now, and the code of that failure."""
+        return {name: "platform-gone" for name, pulse in self._pulses.items() if pulse.is_gone}
+
     def ask(self, orders: Mapping[str, Order], timeout: float | None = None) -> Iterator[Reply]:
         """Hand each platform its order, and give replies as they come.
 
