@@ -107,7 +107,7 @@ def test_a_platform_that_answers_no_ping_is_gone_and_stops_nobody(
         began = time.monotonic()
         assert asked(engine) == {"a": 1, "b": "platform-gone"}
         assert time.monotonic() - began < 2
-        assert engine.missing == {"b": "platform-gone"}
+        assert engine.missing == engine.gone == {"b": "platform-gone"}
         began = time.monotonic()
         assert asked(engine, 2)["b"] == "platform-gone"
         assert time.monotonic() - began < 0.2  # nobody waits for it again
@@ -116,7 +116,7 @@ def test_a_platform_that_answers_no_ping_is_gone_and_stops_nobody(
         asked(engine, 3)
         time.sleep(0.2)
         assert asked(engine, 4) == {"a": 4, "b": 4}  # a ping came through
-        assert engine.missing == {}
+        assert engine.missing == engine.gone == {}
 
 
 def test_a_slow_platform_that_answers_pings_is_waited_for(links: dict[str, Scripted]) -> None:
@@ -138,8 +138,9 @@ def test_beyond_its_timeout_it_is_late_and_its_reply_is_dropped(
         assert asked(engine, 2) == {"a": 2, "b": 2}
 
 
-def test_a_broken_call_is_noticed_at_once(links: dict[str, Scripted]) -> None:
-    links["a"].error = ConnectionError("text that stays here")
+@pytest.mark.parametrize("error", [ConnectionError("text that stays here"), TimeoutError()])
+def test_a_broken_call_is_noticed_at_once(links: dict[str, Scripted], error: Exception) -> None:
+    links["a"].error = error
     with FlareEngine(links, list(links)) as engine:
         began = time.monotonic()
         assert asked(engine) == {"a": "platform-gone", "b": 1}
@@ -168,6 +169,7 @@ def test_a_platform_without_a_link_is_gone(links: dict[str, Scripted]) -> None:
     with FlareEngine(links, ["a", "b", "c"]) as engine:
         assert engine.platforms == ["a", "b", "c"]
         assert asked(engine) == {"a": 1, "b": 1, "c": "platform-gone"}
+        assert engine.gone == {}  # it was left out before: nobody died
 
 
 def test_a_job_that_was_stopped_asks_nobody(links: dict[str, Scripted]) -> None:

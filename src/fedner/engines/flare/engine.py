@@ -22,6 +22,7 @@ PING_SECONDS = 1.5  # between two pings
 PING_TIMEOUT = 2.0
 GONE_SECONDS = 4.5  # without a sign of life
 _FOR_EVER = 30 * 24 * 3600.0  # FLARE wants a number
+_NEAR_END = 0.1
 _THREADS_PER_PLATFORM = 8  # calls that hang until their timeout, beside the live one
 
 
@@ -125,6 +126,11 @@ class FlareEngine:
     def missing(self) -> Mapping[str, str]:
         """Who did not answer the last order, and the code of the failure."""
         return self._missing
+
+    @property
+    def gone(self) -> Mapping[str, str]:
+        """Who was there when the job began and is gone now, and the code of that failure."""
+        return {name: "platform-gone" for name, pulse in self._pulses.items() if pulse.is_gone}
 
     def ask(self, orders: Mapping[str, Order], timeout: float | None = None) -> Iterator[Reply]:
         """Hand each platform its order, and give replies as they come.
@@ -252,6 +258,7 @@ class FlareEngine:
 
     def _ask(self, name: str, sequence: int, data: bytes, timeout: float) -> None:
         """Call a platform, in a thread."""
+        end = time.monotonic() + timeout
         try:
             code, reply = self._links[name].ask(data, timeout)
             is_reply = code == OK and isinstance(reply, bytes)
@@ -260,7 +267,9 @@ class FlareEngine:
         except StoppedError as error:
             self._came.put(_Came(name, sequence, error=error))
         except TimeoutError:
-            self._came.put(_Came(name, sequence, code="no-reply"))
+            # FLARE also says so of a connection that ended long before.
+            code = "no-reply" if time.monotonic() >= end - _NEAR_END else "platform-gone"
+            self._came.put(_Came(name, sequence, code=code))
         except Exception:  # noqa: BLE001 - whatever broke, the platform cannot be reached
             self._came.put(_Came(name, sequence, code="platform-gone"))
 

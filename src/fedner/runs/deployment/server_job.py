@@ -5,7 +5,7 @@ import time
 from collections.abc import Mapping
 from pathlib import Path
 
-from fedner.engines.flare.engine import FlareEngine, Link
+from fedner.engines.flare.engine import FlareEngine, Link, StoppedError
 from fedner.engines.flare.job_ends import JobEnd, append_end, job_end
 from fedner.errors import FednerError
 from fedner.federated.checkpoints import FolderInUseError
@@ -37,6 +37,11 @@ def coordinate_job(study: Study, run: str, folder: Path, links: Mapping[str, Lin
             done = coordinate(study, engine, folder, resume=True, on_round=_tell, run_name=run)
         except FolderInUseError:
             raise  # the last job of this run still ends: it says by itself how
+        except StoppedError:
+            # FLARE ends the whole job some seconds after one platform's process has died.
+            if engine.gone:
+                append_end(folder, job_end(engine.gone, "a platform's process ended"))
+            raise
         except FednerError as error:
             append_end(folder, job_end(engine.missing, error.message))
             raise
