@@ -1,8 +1,9 @@
-"""Turns the programs of FLARE's server into those of a server that means ill.
+"""Turns FLARE's server into one that means ill, and provokes errors in a platform's job.
 
-Python runs this file in every process of the server whose PYTHONPATH begins with its folder. The
-parent sends whatever it finds in a folder, past all checks of its own; the job does not train but
-hands platforms whatever orders it finds there. Answers are written beside them.
+Python runs this file in every process whose PYTHONPATH begins with its folder. With HOSTILE_BOX,
+the server's parent sends whatever it finds in that folder, past all checks of its own, and its job
+does not train but hands platforms whatever orders it finds there; answers are written beside them.
+With PROVOKE, the job of a platform fails as the file PROVOKE/PLATFORM says.
 """
 
 import base64
@@ -15,15 +16,43 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-BOX = "HOSTILE_BOX"
+BOX, PROVOKE = "HOSTILE_BOX", "PROVOKE"
 
 
 def main() -> None:
     words = " ".join(sys.orig_argv)
-    if "server_train" in words:
+    if "server_train" in words or "server_process" in words:
         _capture_cell()
     elif "runner_process" in words:
         _replace_round_loop()
+
+
+def _provoke() -> None:
+    """Let this job fail with canaries in every word of the error."""
+    folder, name = Path(os.environ[PROVOKE]), Path(os.environ["FEDNER_HOME"]).name
+    try:
+        kind, words = (folder / name).read_text().split("\n", 1)
+    except FileNotFoundError:
+        return
+
+    def fail(*_: Any, **__: Any) -> None:
+        raise ValueError(words, Path(words))
+
+    from fedner.federated.platform import Platform
+    from fedner.runs.deployment.components import PlatformEndpoint
+
+    if kind == "in training":
+        Platform.run_round = fail
+    elif kind == "in beginning":
+        PlatformEndpoint.__init__ = fail
+    elif kind == "in ending":
+        PlatformEndpoint._let_go = fail
+    elif kind == "process ends":
+        Platform.run_round = lambda *_, **__: (sys.stderr.write(words), os._exit(3))
+    elif kind == "disk full":
+        import resource
+
+        resource.setrlimit(resource.RLIMIT_FSIZE, (20_000, 20_000))
 
 
 def _capture_cell() -> None:
@@ -125,3 +154,5 @@ def _shown(payload: Any) -> Any:
 
 if os.environ.get(BOX):
     main()
+elif os.environ.get(PROVOKE) and "worker_process" in " ".join(sys.orig_argv):
+    _provoke()
