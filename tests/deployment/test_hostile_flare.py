@@ -16,7 +16,7 @@ from typing import Any
 import psutil
 import pytest
 from hostile_server import HostileServer, facts, honest_config, job_id
-from live import NAMES, RUN, Live, live, tiny_settings, until
+from live import NAMES, RUN, Live, live, quick_keys, tiny_settings, until
 
 from fedner.engines.flare.job import JobSpec, write_job
 from fedner.engines.flare.processes import members
@@ -42,7 +42,7 @@ MEMORY = 150 * 2**20  # bytes that a platform's parent process may hold; 288 MB 
 @pytest.fixture(scope="module")
 def federation(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Live]:
     folder = tmp_path_factory.mktemp("hostile")
-    with live(folder, tiny_settings()) as made:
+    with quick_keys(), live(folder, tiny_settings()) as made:
         for path in made.settings.values():
             path.write_text(path.read_text() + POLICY)
         yield made
