@@ -5,6 +5,7 @@ one), and settings. One federation of real processes trains, and then fails in e
 platforms at a time; in the end everything that server and coordinator hold is searched.
 """
 
+import json
 import os
 import shutil
 import signal
@@ -18,6 +19,7 @@ from canaries import CANARIES, FILE, FOLDER, LABEL, TEXT, write_canaries
 from leaks import find_leaks
 from live import SERVER, Live, free_port, quick_keys, until
 
+from fedner.engines.flare.job_ends import JOB_ENDS
 from fedner.engines.flare.processes import end_members
 from fedner.engines.flare.session import AdminSession, JobState, admin_session
 from fedner.federated.messages import FAILURES
@@ -53,17 +55,19 @@ class Canaries:
         for platform, kind in failing.items():
             (self.provoke / platform).write_text(f"{kind}\n{WORDS}")
         self.submit(name)
-        jobs = self.live.wait_jobs(lambda jobs: jobs[-1].is_over, name, 90)
-        for platform in failing:
-            (self.provoke / platform).unlink()
-        self.wait_quiet()
-        return jobs[-1]
+        job = self.over(name)
+        assert not (failing and job.is_done)
+        return job
 
     def submit(self, name: str) -> str:
         return self.live.submit(name, *NAMES)
 
-    def wait_quiet(self) -> None:
-        until(lambda: not any(map(self.live.job_pids, NAMES)), 60, "the jobs' processes ended")
+    def over(self, name: str) -> JobState:
+        """Wait until a job has ended; its processes linger for some seconds."""
+        jobs = self.live.wait_jobs(lambda jobs: jobs[-1].is_over, name, 90)
+        for path in self.provoke.iterdir():
+            path.unlink()
+        return jobs[-1]
 
     def data(self, name: str) -> Path:
         return self.live.folder / "data" / name / FOLDER / f"{FILE}.jsonl"
@@ -164,69 +168,78 @@ def _home_of(place: Path, homes: Any) -> Path:
     return server if place.is_relative_to(server) else homes.federation.path
 
 
-def test_errors_inside_jobs_disclose_no_canary(federation: Canaries) -> None:
-    job = federation.run("errors", north="in training", south="disk full", west="in ending")
-    assert job.is_over
+def test_errors_in_training_disclose_no_canary(federation: Canaries) -> None:
+    """An exception, an allocation beyond a limit, a disk without room: all in the first round."""
+    federation.run("training", north="in training", south="no memory", west="disk full")
     assert_nothing_left(federation)
     _assert_failed_at_home(federation, "north", TEXT)
-    codes = {line.code for line in _lines(federation, "north") if line.run == "errors"}
-    assert codes & set(FAILURES), "it said that it failed, in fixed words"
+    _assert_failed_at_home(federation, "south", "MemoryError")
+    assert "unexpected" in _codes(federation, "north", "training")
+    assert "unexpected" in _codes(federation, "south", "training")
+    ends = (federation.live.homes.server.runs / "training" / JOB_ENDS).read_text()
+    missing = json.loads(ends.splitlines()[-1])["missing"]
+    assert set(missing) == set(NAMES)
+    assert set(missing.values()) <= {"unexpected", "record-failed"}
+
+
+def test_data_that_cannot_be_read_disclose_no_canary(federation: Canaries) -> None:
+    """No file, bytes that are no text, labels that nobody declared."""
+    north, south, west = (federation.data(name) for name in NAMES)
+    before = south.read_bytes()
+    moved = north.rename(north.with_suffix(".gone"))
+    south.write_bytes(before.replace(TEXT.encode(), TEXT.encode() + b"\xff\xfe"))
+    west.write_bytes(before.replace(b'"start"', b'"begin"'))
+    try:
+        federation.run("data")
+    finally:
+        moved.rename(north)
+        south.write_bytes(before)
+        west.write_bytes(before)
+    assert_nothing_left(federation)
+    for name in NAMES:
+        _assert_failed_at_home(federation, name, f"{FILE}.jsonl")
 
 
 def test_processes_that_end_disclose_no_canary(federation: Canaries) -> None:
-    job = federation.run("ends", north="in beginning", south="process ends")
-    assert job.is_over
-    assert not job.is_done
+    """One that ends by itself, one that fails at its end, and one that is killed."""
+    (federation.provoke / "north").write_text(f"process ends\n{WORDS}")
+    (federation.provoke / "west").write_text(f"in ending\n{WORDS}")
+    federation.submit("ends")
+    until(lambda: "ends" in _runs(federation, "south"), 60, "an answer of the job")
+    for pid in federation.live.job_pids("south"):
+        os.kill(pid, signal.SIGKILL)
+    federation.over("ends")
     assert_nothing_left(federation)
-    _assert_failed_at_home(federation, "north", TEXT)
 
 
-def test_data_and_settings_that_do_not_fit_disclose_no_canary(federation: Canaries) -> None:
-    """Missing data, bytes that are no text, and too little memory."""
-    moved = federation.data("north").rename(federation.data("north").with_suffix(".gone"))
-    south = federation.data("south")
-    before = south.read_bytes()
-    south.write_bytes(before.replace(TEXT.encode(), TEXT.encode() + b"\xff\xfe"))
-    west = federation.live.settings["west"]
-    allowed = west.read_text()
-    west.write_text(allowed + "max_memory_gb = 0.35\n")
-    try:
-        job = federation.run("data")
-    finally:
-        moved.rename(federation.data("north"))
-        south.write_bytes(before)
-        west.write_text(allowed)
-    assert job.is_over
-    assert not job.is_done
+def test_a_job_that_cannot_begin_discloses_no_canary(federation: Canaries) -> None:
+    federation.run("begins", north="in beginning")
     assert_nothing_left(federation)
-    _assert_failed_at_home(federation, "north", FILE)
 
 
-def test_a_refused_policy_and_a_killed_job_disclose_no_canary(federation: Canaries) -> None:
+def test_a_refused_policy_discloses_no_canary(federation: Canaries) -> None:
+    """The last test: all jobs have ended, and everything is searched once more."""
     north = federation.live.settings["north"]
     allowed = north.read_text()
     north.write_text(allowed + f'types = ["{LABEL}"]\nmax_rounds = 1\n')
-    job = federation.submit("refused")
-    words = FAILURES["policy-rounds"]
+    job, words = federation.submit("refused"), FAILURES["policy-rounds"]
     with admin_session(federation.live.kit) as session:
         until(lambda: words in str(session.meta(job)), 60, "the refusal in the schedule")
         session.abort(job)
     north.write_text(allowed)
-    (line,) = {
-        (each.code, each.asked_by) for each in _lines(federation, "north") if each.run == "refused"
-    }
-    assert line == ("policy-rounds", "server for coordinator@fedner.local")
-    federation.submit("killed")
-    until(lambda: federation.live.rounds("killed") >= 1 or _pids(federation), 60, "a job")
-    for pid in _pids(federation):
-        os.kill(pid, signal.SIGKILL)
-    federation.live.wait_jobs(lambda jobs: jobs[-1].is_over, "killed", 90)
-    federation.wait_quiet()
+    found = [line for line in _lines(federation, "north") if line.run == "refused"]
+    assert {line.code for line in found} == {"policy-rounds"}
+    assert {line.asked_by for line in found} == {"server for coordinator@fedner.local"}
+    until(lambda: not any(map(federation.live.job_pids, NAMES)), 60, "all processes of jobs ended")
     assert_nothing_left(federation)
 
 
-def _pids(federation: Canaries) -> list[int]:
-    return federation.live.job_pids("south")
+def _runs(federation: Canaries, name: str) -> set[str]:
+    return {line.run for line in _lines(federation, name)}
+
+
+def _codes(federation: Canaries, name: str, run: str) -> set[str]:
+    return {line.code for line in _lines(federation, name) if line.run == run}
 
 
 def _lines(federation: Canaries, name: str) -> Any:

@@ -3,6 +3,7 @@
 import json
 import os
 import shutil
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -290,13 +291,18 @@ def test_what_was_accepted_is_not_asked_again(
     assert admission.refusal(spec(), WHO) == "no", "other pins"
 
 
-def test_what_was_refused_is_asked_again(
+def test_what_was_refused_is_asked_again_after_a_while(
     home: PlatformHome, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """A server that did not wait hears the words when it asks again."""
     del home
     questions = asked_child(monkeypatch, "no", "")
     admission = asking.Admission()
-    assert [admission.refusal(spec(), WHO) for _ in range(2)] == ["no", ""]
+    assert [admission.refusal(spec(), WHO) for _ in range(2)] == ["no", "no"]
+    assert len(questions) == 1
+    now = time.monotonic()
+    monkeypatch.setattr(time, "monotonic", lambda: now + 61)
+    assert admission.refusal(spec(), WHO) == ""
     assert len(questions) == 2
 
 

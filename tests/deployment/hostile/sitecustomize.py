@@ -49,10 +49,28 @@ def _provoke() -> None:
         PlatformEndpoint._let_go = fail
     elif kind == "process ends":
         Platform.run_round = lambda *_, **__: (sys.stderr.write(words), os._exit(3))
+    elif kind == "no memory":
+        Platform.run_round = lambda *_, **__: _without_memory(words)
     elif kind == "disk full":
-        import resource
+        Platform.run_round = _with_full_disk(Platform.run_round)
 
-        resource.setrlimit(resource.RLIMIT_FSIZE, (20_000, 20_000))
+
+def _without_memory(words: str) -> None:
+    import resource
+
+    resource.setrlimit(resource.RLIMIT_DATA, (2**20, 2**20))
+    raise AssertionError(words.encode() * 10**8)  # not enough for it
+
+
+def _with_full_disk(work: Callable[..., Any]) -> Callable[..., Any]:
+    import resource
+
+    def worked(*args: Any, **kwargs: Any) -> Any:
+        done = work(*args, **kwargs)
+        resource.setrlimit(resource.RLIMIT_FSIZE, (0, resource.RLIM_INFINITY))
+        return done
+
+    return worked
 
 
 def _capture_cell() -> None:

@@ -6,9 +6,11 @@ stays small. Standard error of the child is the parent's: reasons stand in the p
 
 import json
 import logging
+import math
 import subprocess
 import sys
 import threading
+import time
 from hashlib import sha256
 from pathlib import Path
 
@@ -18,6 +20,7 @@ from fedner.runs.deployment.places import own_home, own_settings
 UNREADY_WORDS = "its own settings do not fit the study; its own log says why"
 _MODULE = "fedner.runs.deployment.admission"
 _SECONDS = 120.0
+_REFUSED = 60.0  # seconds for which a refusal is remembered
 _MOST_REMEMBERED = 100
 _log = logging.getLogger(__name__)
 
@@ -26,13 +29,14 @@ class Admission:
     """Asks about jobs, one at a time.
 
     What was accepted is remembered as long as neither the job's words nor the platform's own files
-    change: a server that did not wait for the answer, or submits a run again, hears at once. The
-    job itself asks the policy again, on the study that it really uses.
+    change, what was refused for a minute: a server that did not wait for the answer (FLARE's waits
+    for 15 seconds), or submits a run again, hears at once. The job itself asks the policy again, on
+    the study that it really uses.
     """
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._accepted: dict[str, None] = {}
+        self._answers: dict[str, tuple[str, float]] = {}  # the refusal, and when it is forgotten
 
     def refusal(self, spec: object, asked_by: str) -> str:
         """Return why a job must not start, in fixed words; empty where it may. It never raises."""
@@ -49,13 +53,13 @@ class Admission:
 
     def _decided(self, question: str) -> str:
         key = _key(question)
-        if key in self._accepted:
-            return ""
+        refusal, end = self._answers.get(key, ("", 0.0))
+        if time.monotonic() < end:
+            return refusal
         refusal = _ask_child(question)
-        if not refusal:
-            if len(self._accepted) >= _MOST_REMEMBERED:
-                self._accepted.pop(next(iter(self._accepted)))
-            self._accepted[key] = None
+        if len(self._answers) >= _MOST_REMEMBERED:
+            self._answers.pop(next(iter(self._answers)))
+        self._answers[key] = refusal, time.monotonic() + _REFUSED if refusal else math.inf
         return refusal
 
 
