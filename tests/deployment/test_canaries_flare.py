@@ -183,7 +183,7 @@ def test_errors_in_training_disclose_no_canary(federation: Canaries) -> None:
 
 
 def test_data_that_cannot_be_read_disclose_no_canary(federation: Canaries) -> None:
-    """No file, bytes that are no text, labels that nobody declared."""
+    """No file, bytes that are no text, spans without a start."""
     north, south, west = (federation.data(name) for name in NAMES)
     before = south.read_bytes()
     moved = north.rename(north.with_suffix(".gone"))
