@@ -15,6 +15,7 @@ from typing import BinaryIO
 from fedner.errors import FednerError
 
 OWNER_ONLY = 0o600
+OWNER_FOLDER = 0o700
 _FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
 
 
@@ -131,3 +132,11 @@ def _unwritable(path: Path, error: OSError) -> FednerError:
         f"cannot write {path}: {error.strerror or error}",
         "Check that the folder exists, that you may write there and that the disk has room.",
     )
+
+
+def owner_folder(folder: Path) -> Path:
+    """Make a folder, with its parents, that nobody but the owner may enter; return it."""
+    missing = [each for each in (folder, *folder.parents) if not each.exists()]
+    for each in reversed(missing):
+        each.mkdir(mode=OWNER_FOLDER, exist_ok=True)
+    return folder

@@ -24,6 +24,7 @@ from fedner.engines.flare.watchdog import Limits, Watchdog, close_stale_jobs, su
 from fedner.engines.in_process import InProcess
 from fedner.federated.checkpoints import read_state, stored_rounds
 from fedner.runs.coordinator import coordinate
+from fedner.runs.deployment import identity
 from fedner.runs.deployment.kits import ORGANISATION
 from fedner.runs.deployment.trial import Homes, trial_homes
 from fedner.runs.site import open_site
@@ -190,6 +191,16 @@ def until(holds: Callable[[], bool], seconds: float, what: str) -> float:
             raise TimeoutError(f"{what}: not within {seconds} s")
         time.sleep(0.1)
     return time.monotonic() - began
+
+
+@contextmanager
+def quick_keys() -> Iterator[None]:
+    """Make smaller keys, in a fifth of the time."""
+    before, identity.KEY_BITS = identity.KEY_BITS, 2048
+    try:
+        yield
+    finally:
+        identity.KEY_BITS = before
 
 
 def free_port() -> int:

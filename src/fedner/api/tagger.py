@@ -9,8 +9,8 @@ from fedner.api.tables import Table, settings_of
 from fedner.corpus.document import Corpus, Document, Span
 from fedner.corpus.prepare import prepare
 from fedner.corpus.sentence import Sentence
+from fedner.durable import owner_folder
 from fedner.errors import FednerError
-from fedner.federated.checkpoints import owner_folder
 from fedner.inference.predict import Mention, Predicted, Predictor, context_features
 from fedner.models.checkpoint import EmbeddingPaths, LoadedTagger, save_tagger
 from fedner.models.features import EncodedCorpus, TagSpace, encode_corpus

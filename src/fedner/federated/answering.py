@@ -28,12 +28,12 @@ import torch
 from safetensors import safe_open
 from safetensors.torch import save_file
 
+from fedner.durable import owner_folder
 from fedner.errors import FednerError
 from fedner.federated.checkpoints import (
     FolderInUseError,
     drop_after,
     held_by_this_process,
-    owner_folder,
     platform_folder,
     read_state,
     stored_rounds,

@@ -13,10 +13,10 @@ from typing import Any
 
 from torch import Tensor
 
+from fedner.durable import owner_folder
 from fedner.errors import FednerError
 from fedner.tensor_files import read_tensors, write_tensors
 
-OWNER_FOLDER = 0o700
 KEPT = 2
 _KIND, _VERSION = "state of a federation", 1
 _NAME = re.compile(r"round-(\d{6,})\.safetensors")
@@ -24,14 +24,6 @@ _NAME = re.compile(r"round-(\d{6,})\.safetensors")
 
 class FolderInUseError(FednerError):
     """Another process works in a folder."""
-
-
-def owner_folder(folder: Path) -> Path:
-    """Make a folder, with its parents, that nobody but the owner may enter; return it."""
-    missing = [each for each in (folder, *folder.parents) if not each.exists()]
-    for each in reversed(missing):
-        each.mkdir(mode=OWNER_FOLDER, exist_ok=True)
-    return folder
 
 
 @contextmanager

@@ -38,6 +38,7 @@ MOST_LABELS = 10_000
 # What a platform's policy refuses, before a job or at an order. Public facts decide, never data.
 REFUSALS: Mapping[str, str] = {
     "job-foreign": "the job is not one that fedner wrote",
+    "request-foreign": "it answers nothing but the jobs that fedner wrote",
     "study-unsound": "the study has problems that everybody can see: fedner study check",
     "platform-unready": "its own settings do not fit the study; its own log says why",
     "policy-platform": "the study does not name it",

@@ -19,16 +19,12 @@ from contextlib import closing
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 
+from fedner.durable import owner_folder
 from fedner.errors import FednerError
 from fedner.federated.aggregate import Rule, WeightedMean
 from fedner.federated.algorithms.algorithm import Algorithm, Server
 from fedner.federated.asking import Kind, ask_alike, ask_for
-from fedner.federated.checkpoints import (
-    drop_after,
-    held_by_this_process,
-    owner_folder,
-    stored_rounds,
-)
+from fedner.federated.checkpoints import drop_after, held_by_this_process, stored_rounds
 from fedner.federated.ema import averaged, require_decay
 from fedner.federated.engine import Engine
 from fedner.federated.messages import (

@@ -22,22 +22,19 @@ from datetime import UTC, datetime
 from functools import lru_cache
 from hashlib import sha256
 from pathlib import Path
-from typing import Any
-
-import torch
-from torch import Tensor
+from typing import TYPE_CHECKING, Any
 
 from fedner.chained import GENESIS, LINKS, follows, linked, self_consistent
-from fedner.durable import OWNER_ONLY, sync_folder, write_bytes
+from fedner.durable import OWNER_ONLY, owner_folder, sync_folder, write_bytes
 from fedner.errors import FednerError
-from fedner.federated.checkpoints import owner_folder
-from fedner.federated.message_bytes import to_bytes
-from fedner.federated.messages import Order, Reply, ScoreReport, SumMessage, Update, release_of
-from fedner.privacy.accountant import AccountantName, epsilon
-from fedner.privacy.events import GaussianRelease
-from fedner.runs.release_costs import finite
-from fedner.runs.reply_log import sent_of
-from fedner.settings import Study, mechanism_name
+
+if TYPE_CHECKING:  # a process that only records refusals never loads torch
+    from torch import Tensor
+
+    from fedner.federated.messages import Order, Reply
+    from fedner.privacy.accountant import AccountantName
+    from fedner.privacy.events import GaussianRelease
+    from fedner.settings import Study
 
 RECORD = "disclosure-record.jsonl"
 SENT, REFUSED = "sent", "refused"
@@ -57,11 +54,13 @@ class Protection:
 
     mechanism: str = "none"
     delta: float = 1e-5
-    accountant: AccountantName = "pld"
+    accountant: "AccountantName" = "pld"
 
 
-def protection_of(study: Study) -> Protection:
+def protection_of(study: "Study") -> Protection:
     """Return how a study protects what its platforms send."""
+    from fedner.settings import mechanism_name
+
     held = study.privacy
     return Protection(mechanism_name(study), held.delta, held.accountant)
 
@@ -71,7 +70,8 @@ class RecordLine:
     """One line of the record.
 
     Attributes:
-        entry: "sent", or "refused" for a job that the platform did not take part in.
+        entry: "sent", or "refused" for a job that the platform did not take part in, and for a
+            request that belongs to no job.
         time: When, by the platform's clock.
         asked_by: Who asked, as the connection names it.
         study: The digest of the study.
@@ -153,8 +153,8 @@ class DisclosureRecord:
 
     def append(
         self,
-        order: Order,
-        reply: Reply,
+        order: "Order",
+        reply: "Reply",
         *,
         asked_by: str,
         protection: Protection | None = None,
@@ -172,6 +172,10 @@ class DisclosureRecord:
         Raises:
             FednerError: It cannot be written, or the record was tampered with. Send nothing then.
         """
+        from fedner.federated.message_bytes import to_bytes
+        from fedner.federated.messages import ScoreReport, Update, release_of
+        from fedner.runs.reply_log import sent_of
+
         held = protection or Protection()
         message = to_bytes(reply) if data is None else data
         event = release_of(reply) if isinstance(reply, Update | ScoreReport) else None
@@ -192,15 +196,22 @@ class DisclosureRecord:
         )
 
     def append_refusal(
-        self, study: str, codes: Sequence[str], *, asked_by: str, run: str = ""
+        self, study: str, codes: Sequence[str], *, asked_by: str, run: str = "", verb: str = ""
     ) -> RecordLine:
-        """Record that a job was refused, and with which codes.
+        """Record that a job, or a request that belongs to none, was refused, and with which codes.
+
+        Args:
+            study: The digest of the job's study; empty where there is none.
+            codes: Why.
+            asked_by: Who asked, as the connection names it.
+            run: The run of the job.
+            verb: What was asked for, where it was no job.
 
         Raises:
             FednerError: It cannot be written, or the record was tampered with.
         """
         code = ", ".join(codes)
-        return self._write(RecordLine(REFUSED, _now(), asked_by, study, run, code=code))
+        return self._write(RecordLine(REFUSED, _now(), asked_by, study, run, verb, code=code))
 
     def began(self, run: str) -> datetime | None:
         """Return when the first order of a run was answered; None before it."""
@@ -369,7 +380,9 @@ def _line(record: Mapping[str, Any]) -> RecordLine:
         ) from error
 
 
-def _described(reply: Reply) -> Iterator[Mapping[str, Any]]:
+def _described(reply: "Reply") -> Iterator[Mapping[str, Any]]:
+    import torch
+
     for part, tensors in _parts(reply).items():
         for name, tensor in tensors.items():
             yield {
@@ -380,15 +393,20 @@ def _described(reply: Reply) -> Iterator[Mapping[str, Any]]:
             }
 
 
-def _parts(reply: Reply) -> Mapping[str, Mapping[str, Tensor]]:
+def _parts(reply: "Reply") -> "Mapping[str, Mapping[str, Tensor]]":
+    from fedner.federated.messages import SumMessage, Update
+
     if isinstance(reply, Update):
         return {"tensors": reply.tensors, "extra": reply.extra}
     return {"tensors": reply.tensors} if isinstance(reply, SumMessage) else {}
 
 
 @lru_cache(maxsize=64)
-def _cost(event: GaussianRelease, held: Protection) -> float | None:
+def _cost(event: "GaussianRelease", held: Protection) -> float | None:
     """Return the epsilon of one release; rounds are alike, and the accountant takes a while."""
+    from fedner.privacy.accountant import epsilon
+    from fedner.runs.release_costs import finite
+
     return finite(epsilon([event], held.delta).by(held.accountant))
 
 

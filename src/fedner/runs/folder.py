@@ -9,9 +9,9 @@ from typing import Any
 
 from torch import Tensor
 
-from fedner.durable import write_text
+from fedner.durable import owner_folder, write_text
 from fedner.errors import FednerError
-from fedner.federated.checkpoints import owner_folder, platform_folder, read_state
+from fedner.federated.checkpoints import platform_folder, read_state
 from fedner.federated.record import RoundRecord, read_rounds
 from fedner.federated.run import RECORD
 from fedner.models.checkpoint import CARD

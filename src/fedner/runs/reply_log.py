@@ -7,8 +7,8 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+from fedner.durable import owner_folder
 from fedner.errors import FednerError
-from fedner.federated.checkpoints import owner_folder
 from fedner.federated.messages import (
     Failure,
     Order,

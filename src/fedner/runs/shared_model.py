@@ -10,8 +10,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from fedner.durable import write_text
-from fedner.federated.checkpoints import owner_folder
+from fedner.durable import owner_folder, write_text
 from fedner.federated.record import RoundRecord
 from fedner.federated.run import RunRecord
 from fedner.models.checkpoint import save_tagger

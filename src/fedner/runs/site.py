@@ -10,9 +10,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from fedner.corpus.document import Corpus
+from fedner.durable import owner_folder
 from fedner.errors import FednerError
 from fedner.federated.algorithms import Algorithm
-from fedner.federated.checkpoints import owner_folder
 from fedner.models.device import require_device
 from fedner.models.embeddings.context import ContextFeatures, cached_features
 from fedner.models.embeddings.vectors_file import default_cache

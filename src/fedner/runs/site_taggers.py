@@ -1,6 +1,6 @@
 """A platform's finished taggers: kept in its own folder by method, and read back."""
 
-from fedner.federated.checkpoints import owner_folder
+from fedner.durable import owner_folder
 from fedner.models.checkpoint import (
     CARD,
     KIND,

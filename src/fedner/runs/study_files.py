@@ -4,9 +4,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from fedner.durable import write_text
+from fedner.durable import owner_folder, write_text
 from fedner.errors import FednerError
-from fedner.federated.checkpoints import owner_folder
 from fedner.runs.initial_model import located_initial, opened_initial, require_same_kind
 from fedner.runs.platform_data import load_platforms
 from fedner.runs.protected_units import true_size

@@ -32,7 +32,6 @@ from fedner.runs.deployment.components import (  # noqa: E402
     REFUSED,
     CoordinatorProgram,
     PlatformEndpoint,
-    PolicyGate,
     StudyResources,
 )
 from fedner.runs.disclosure_record import RECORD, read_record  # noqa: E402
@@ -158,21 +157,60 @@ def test_a_link_takes_nothing_but_a_code_and_bytes() -> None:
     assert CollabLink(Odd()).ask(b"x", 1.0) == ("", b"")
 
 
-def test_gate_and_resources_are_flares(monkeypatch: Any, tmp_path: Any) -> None:
+def test_resources_are_flares(monkeypatch: Any, tmp_path: Any) -> None:
     monkeypatch.setenv("FEDNER_HOME", str(tmp_path))
     monkeypatch.setenv("FEDNER_SETTINGS", str(tmp_path / "absent.toml"))
-    context = FLContext()
     spec = {"fedner": {"run": "run-1", "study": "no JSON"}}
-    context.set_prop(FLContextKey.CLIENT_RESOURCE_SPECS, spec, private=True, sticky=False)
-    PolicyGate().handle_event(EventType.BEFORE_CHECK_RESOURCE_MANAGER, context)
-    words = "the job is not one that fedner wrote"
-    assert context.get_prop(FLContextKey.JOB_BLOCK_REASON) == words
     resources = StudyResources()
-    assert resources.check_resources(spec, context) == (False, words)
+    words = "the job is not one that fedner wrote"
+    assert resources.check_resources(spec, FLContext()) == (False, words)
     with pytest.raises(RuntimeError, match="did not approve"):
-        resources.allocate_resources(spec, "invented", context)
-    lines = read_record(tmp_path / RECORD).lines
-    assert [line.code for line in lines] == ["job-foreign"] * 2, "both refusals are on record"
+        resources.allocate_resources(spec, "invented", FLContext())
+    (line,) = read_record(tmp_path / RECORD).lines
+    assert line.code == "job-foreign"
+
+
+def test_places_that_the_guard_of_a_platform_hooks_into() -> None:
+    """`runs.deployment.wire_guard` speaks FLARE's words without importing FLARE."""
+    from nvflare.fuel.f3.cellnet.core_cell import CoreCell
+    from nvflare.fuel.f3.cellnet.defs import (
+        CellChannel,
+        CellChannelTopic,
+        MessageHeaderKey,
+        MessagePropKey,
+    )
+    from nvflare.fuel.f3.streaming import stream_const
+    from nvflare.lighter.tool_consts import NVFLARE_SIG_FILE, NVFLARE_SUBMITTER_CRT_FILE
+    from nvflare.private.defs import RequestHeader, TrainingTopic
+    from nvflare.private.fed.client.admin import FedAdminAgent
+    from nvflare.private.scheduler_constants import ShareableHeader
+
+    assert callable(CoreCell.set_message_interceptor)
+    assert callable(FedAdminAgent._dispatch_request)
+    assert MessagePropKey.ENDPOINT != MessagePropKey.COMMON_NAME
+    assert MessageHeaderKey.ORIGIN == "cn__origin"
+    assert MessageHeaderKey.DESTINATION == "cn__destination"
+    assert (MessageHeaderKey.CHANNEL, MessageHeaderKey.TOPIC) == ("cn__channel", "cn__topic")
+    assert stream_const.STREAM_CHANNEL == "sm__STREAM"
+    assert stream_const.STREAM_DATA_TOPIC == "sm__DATA"
+    assert stream_const.StreamHeaderKey.CHANNEL == "sm__ch"
+    assert stream_const.StreamHeaderKey.TOPIC == "sm__tp"
+    assert CellChannel.CLIENT_MAIN == "admin"
+    assert CellChannelTopic.Bye == "bye"
+    assert TrainingTopic.CHECK_RESOURCE == "scheduler.check_resource"
+    assert TrainingTopic.CANCEL_RESOURCE == "scheduler.cancel_resource"
+    assert (TrainingTopic.DEPLOY, TrainingTopic.START_JOB) == ("train.deploy", "train.start_job")
+    assert TrainingTopic.NOTIFY_JOB_STATUS == "train.notify_job_status"
+    assert TrainingTopic.ABORT == "train.abort"
+    assert (RequestHeader.JOB_ID, RequestHeader.JOB_META) == ("job_id", "job_meta")
+    assert RequestHeader.APP_NAME == "app_name"
+    assert (RequestHeader.SUBMITTER_NAME, RequestHeader.USER_NAME) == (
+        "_submitterName",
+        "_userName",
+    )
+    assert ShareableHeader.RESOURCE_RESERVE_TOKEN == "_resource_reserve_token"
+    assert NVFLARE_SIG_FILE == ".__nvfl_sig.json"
+    assert NVFLARE_SUBMITTER_CRT_FILE == ".__nvfl_submitter.crt"
 
 
 def test_orders_and_replies_are_bytes_on_both_sides() -> None:

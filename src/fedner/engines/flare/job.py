@@ -19,7 +19,9 @@ ENDPOINT = "fedner.runs.deployment.components.PlatformEndpoint"
 CONTROLLER = "nvflare.collab.runtime.controller.CollabController"
 EXECUTOR = "nvflare.collab.runtime.executor.CollabExecutor"
 FACTS = "fedner"  # where a platform's resource manager finds what its policy asks for
-_SERVER_APP, _PLATFORM_APP = "server", "platform"
+PLATFORM_APP = "platform"
+PLATFORM_CONFIG = "config/config_fed_client.json"
+_SERVER_APP = "server"
 _RUN_NAME = re.compile(r"[a-z0-9][a-z0-9-]{0,99}")
 
 
@@ -78,7 +80,7 @@ def _tables(spec: JobSpec) -> Mapping[str, Any]:
     facts = {FACTS: {"run": spec.run, "study": spec.study, "roster": spec.roster}}
     meta = {
         "name": spec.run,
-        "deploy_map": {_SERVER_APP: ["server"], _PLATFORM_APP: names},
+        "deploy_map": {_SERVER_APP: ["server"], PLATFORM_APP: names},
         "resource_spec": dict.fromkeys(names, facts),
         "min_clients": len(names) if spec.quorum is None else min(spec.quorum, len(names)),
     }
@@ -89,7 +91,7 @@ def _tables(spec: JobSpec) -> Mapping[str, Any]:
     return {
         "meta.json": meta,
         f"{_SERVER_APP}/config/config_fed_server.json": _server_config(given),
-        f"{_PLATFORM_APP}/config/config_fed_client.json": _platform_config(asked),
+        f"{PLATFORM_APP}/{PLATFORM_CONFIG}": platform_config(asked),
     }
 
 
@@ -104,7 +106,8 @@ def _server_config(given: Mapping[str, str]) -> Mapping[str, Any]:
     }
 
 
-def _platform_config(given: Mapping[str, str]) -> Mapping[str, Any]:
+def platform_config(given: Mapping[str, str]) -> Mapping[str, Any]:
+    """Return all that a platform is ever sent of a job: which classes, and run, study, roster."""
     executor = {"path": EXECUTOR, "args": {"client_obj_id": "endpoint", "collab_obj_ids": []}}
     return {
         "format_version": 2,

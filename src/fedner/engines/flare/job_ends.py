@@ -12,7 +12,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Literal, get_args
 
-from fedner.federated.checkpoints import owner_folder
+from fedner.durable import owner_folder
 from fedner.federated.messages import is_code
 
 JOB_ENDS = "jobs.jsonl"

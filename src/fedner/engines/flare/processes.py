@@ -63,6 +63,7 @@ class Program:
         private = self.home / "home"
         private.mkdir(mode=0o700, parents=True, exist_ok=True)
         told = {HOME: str(self.home), "HOME": str(private), "OMP_NUM_THREADS": "1"}
+        told["PYTHONSAFEPATH"] = "1"  # nothing is imported from the workspace, which jobs write to
         if self.settings is not None:
             told[SETTINGS] = str(self.settings)
         return kept | told

@@ -1,18 +1,18 @@
 """Whether a platform lets a job start: its policy on the study that the job announces.
 
 What the coordinator hears are fixed words of ours; the reasons are in the platform's own log, and
-the refusal stands in its disclosure record.
+the refusal stands in its disclosure record. As a program it answers one question of the platform's
+parent process (`asking`), and ends: the parent never loads what it takes to check a study.
 """
 
 import json
 import logging
-from collections.abc import Mapping
-from dataclasses import dataclass
+import sys
 from pathlib import Path
 
-from fedner.engines.flare.job import FACTS, require_run_name
 from fedner.errors import FednerError
 from fedner.federated.messages import FAILURES
+from fedner.runs.deployment.announcing import Announced, announced, facts_in
 from fedner.runs.deployment.approvals import verified_roster
 from fedner.runs.deployment.homes import PlatformHome
 from fedner.runs.deployment.pins import (
@@ -26,69 +26,10 @@ from fedner.runs.deployment.taking_part import installed
 from fedner.runs.disclosure_record import RECORD, DisclosureRecord
 from fedner.runs.policy import job_problems
 from fedner.runs.study_files import read_platform
-from fedner.settings import PlatformSettings, Study, parse_as
+from fedner.settings import PlatformSettings
 
 NO_STUDY, UNREADY, PINNED = "job-foreign", "platform-unready", "policy-pinned"
-_MOST_STUDY = 2**24  # characters
 _log = logging.getLogger(__name__)
-
-
-@dataclass(frozen=True, slots=True)
-class Announced:
-    """What a job says that it is for.
-
-    Attributes:
-        run: The run's name.
-        study: The study.
-        roster: Who takes part with which certificate, as JSON; empty for the installed one.
-    """
-
-    run: str
-    study: Study
-    roster: str = ""
-
-    @property
-    def facts(self) -> tuple[str, str, str]:
-        """What an approval is bound to."""
-        return self.run, self.study.digest, self.roster
-
-
-def announced(run: object, study: object, roster: object = "") -> Announced:
-    """Return what a job announces.
-
-    Raises:
-        FednerError: It announces no study of this version.
-    """
-    if not isinstance(roster, str) or len(roster) > _MOST_STUDY:
-        raise FednerError("a job whose roster is no text")
-    return Announced(require_run_name(run), study_in(study), roster)
-
-
-def announced_in(spec: object) -> Announced:
-    """Return what the resource specification of a job announces.
-
-    Raises:
-        FednerError: It announces no study of this version.
-    """
-    facts = spec.get(FACTS) if isinstance(spec, Mapping) else None
-    if not isinstance(facts, Mapping):
-        raise FednerError("a job that announces no study")
-    return announced(facts.get("run"), facts.get("study"), facts.get("roster", ""))
-
-
-def study_in(text: object) -> Study:
-    """Return the study that a job brought as JSON.
-
-    Raises:
-        FednerError: It is none.
-    """
-    if not isinstance(text, str) or len(text) > _MOST_STUDY:
-        raise FednerError("a job without a study as text")
-    try:
-        table = json.loads(text)
-    except ValueError as error:
-        raise FednerError("a job whose study is not JSON") from error
-    return parse_as(Study, table, "the job's study")
 
 
 def refusal(spec: object, asked_by: str) -> str:
@@ -99,7 +40,7 @@ def refusal(spec: object, asked_by: str) -> str:
         asked_by: Who asks, as the connection names it; it goes into the record.
     """
     try:
-        job = announced_in(spec)
+        job = announced(facts_in(spec))
     except Exception as error:  # noqa: BLE001 - whatever a server sends
         _log.warning("a job was refused: %s", error)
         _record(asked_by, "", "", (NO_STUDY,))
@@ -148,3 +89,14 @@ def _record(asked_by: str, study: str, run: str, codes: tuple[str, ...]) -> None
         )
     except Exception:  # noqa: BLE001 - the job is refused all the same
         _log.exception("a refusal could not be recorded")
+
+
+def main() -> None:
+    """Answer the question on the standard input."""
+    logging.basicConfig(level=logging.INFO, format="%(name)s - %(levelname)s - %(message)s")
+    asked = json.load(sys.stdin)
+    print(json.dumps({"refusal": refusal(asked["spec"], str(asked["asked_by"]))}))
+
+
+if __name__ == "__main__":
+    main()

@@ -7,24 +7,23 @@ platform allows comes from the process that the platform's owner started (`place
 import logging
 import secrets
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from nvflare.apis.event_type import EventType
 from nvflare.apis.fl_component import FLComponent
-from nvflare.apis.fl_constant import FLContextKey
-from nvflare.apis.fl_context import FLContext
 from nvflare.apis.resource_manager_spec import ResourceManagerSpec
 from nvflare.collab import collab
 
-from fedner.engines.flare.collab_link import CollabLink
-from fedner.engines.flare.engine import OK
 from fedner.engines.flare.job import require_run_name
-from fedner.engines.roster import Roster
-from fedner.runs.deployment.admission import announced, announced_in, refusal, study_in
+from fedner.runs.deployment import wire_guard
+from fedner.runs.deployment.announcing import Facts, announced, facts_in, facts_of, study_in
+from fedner.runs.deployment.asking import Admission
 from fedner.runs.deployment.places import own_home, own_settings, run_folder
+from fedner.runs.deployment.wire_guard import SERVER, asked_by
 
-REFUSED = "refused"
-SERVER = "server"  # FLARE's name for the caller that is the server's job
+if TYPE_CHECKING:  # the parent process of a platform never loads torch
+    from fedner.engines.roster import Roster
+
+OK, REFUSED = "ok", "refused"
 _MOST_TOKENS = 1_000
 _log = logging.getLogger(__name__)
 
@@ -39,6 +38,7 @@ class CoordinatorProgram:
     @collab.main  # type: ignore[untyped-decorator]
     def main(self) -> None:
         """Take the run to its end."""
+        from fedner.engines.flare.collab_link import CollabLink
         from fedner.runs.deployment.server_job import coordinate_job
 
         logging.getLogger("nvflare.collab").setLevel(logging.WARNING)  # two lines for every call
@@ -79,10 +79,12 @@ class PlatformEndpoint:
         self._worker.shutdown()
 
     def _reply(self, name: str, data: bytes) -> bytes:
+        from fedner.engines.roster import Roster
         from fedner.runs.deployment.platform_job import answer_bytes, platform_answer
 
         if self._roster is None:
-            make = platform_answer(announced(*self._job), own_home(), own_settings(), SERVER)
+            job = announced(facts_of(*self._job))
+            make = platform_answer(job, own_home(), own_settings(), SERVER)
             self._roster = Roster(make, [name])
         return answer_bytes(self._roster, name, data)
 
@@ -92,15 +94,11 @@ class PlatformEndpoint:
 
 
 class PolicyGate(FLComponent):  # type: ignore[misc]
-    """Blocks a job that the platform's policy does not allow, before anything of it starts."""
+    """Guards FLARE's processes at a platform, the parent and each job, from their beginning."""
 
-    def handle_event(self, event_type: str, fl_ctx: FLContext) -> None:
-        """Look at the study that a job announces."""
-        if event_type != EventType.BEFORE_CHECK_RESOURCE_MANAGER:
-            return
-        reason = refusal(fl_ctx.get_prop(FLContextKey.CLIENT_RESOURCE_SPECS), SERVER)
-        if reason:
-            fl_ctx.set_prop(FLContextKey.JOB_BLOCK_REASON, reason, private=True, sticky=False)
+    def __init__(self) -> None:
+        super().__init__()
+        wire_guard.install()
 
 
 class StudyResources(ResourceManagerSpec, FLComponent):  # type: ignore[misc]
@@ -112,18 +110,19 @@ class StudyResources(ResourceManagerSpec, FLComponent):  # type: ignore[misc]
 
     def __init__(self) -> None:
         super().__init__()
-        self._approved: dict[str, object] = {}
+        self._admission = Admission()
+        self._approved: dict[str, Facts] = {}
 
     def check_resources(self, resource_requirement: Any, fl_ctx: Any) -> tuple[bool, str]:
         """Approve a study; return a token for its start, or why not."""
         del fl_ctx
-        reason = refusal(resource_requirement, SERVER)
+        reason = self._admission.refusal(resource_requirement, asked_by())
         if reason:
             return False, reason
         if len(self._approved) >= _MOST_TOKENS:
             self._approved.pop(next(iter(self._approved)))
         token = secrets.token_hex(16)
-        self._approved[token] = announced_in(resource_requirement).facts
+        self._approved[token] = facts_in(resource_requirement)
         return True, token
 
     def cancel_resources(self, resource_requirement: Any, token: str, fl_ctx: Any) -> None:
@@ -141,7 +140,7 @@ class StudyResources(ResourceManagerSpec, FLComponent):  # type: ignore[misc]
         """
         del fl_ctx
         approved = self._approved.pop(token, None)
-        if approved is None or approved != announced_in(resource_requirement).facts:
+        if approved is None or approved != facts_in(resource_requirement):
             raise RuntimeError("this platform did not approve the job")
         return {}
 

@@ -8,9 +8,9 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Literal
 
-from fedner.durable import write_text
+from fedner.durable import owner_folder, write_text
 from fedner.errors import FednerError
-from fedner.federated.checkpoints import held_by_this_process, owner_folder
+from fedner.federated.checkpoints import held_by_this_process
 from fedner.runs.deployment.approvals import (
     Approval,
     FlareName,

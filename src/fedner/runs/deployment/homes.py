@@ -7,8 +7,8 @@ user's home folder: FLARE gets `home` inside the home as HOME.
 from dataclasses import dataclass
 from pathlib import Path
 
+from fedner.durable import owner_folder
 from fedner.errors import FednerError
-from fedner.federated.checkpoints import owner_folder
 
 FLARE_FOLDERS = ("startup", "local", "transfer")
 

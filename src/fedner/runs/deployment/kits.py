@@ -9,8 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from fedner.durable import write_text
-from fedner.federated.checkpoints import owner_folder
+from fedner.durable import owner_folder, write_text
 from fedner.runs.deployment.homes import (
     AdminKit,
     PlatformHome,

@@ -16,7 +16,8 @@ from fedner.federated.answering import logged_failure
 from fedner.federated.engine import Answer
 from fedner.federated.message_bytes import order_from_bytes, to_bytes
 from fedner.federated.messages import Order, Reply, failure
-from fedner.runs.deployment.admission import Announced, refusal_codes
+from fedner.runs.deployment.admission import refusal_codes
+from fedner.runs.deployment.announcing import Announced
 from fedner.runs.deployment.places import run_folder
 from fedner.runs.disclosure_record import RECORD, DisclosureRecord
 from fedner.runs.policy import GuardedAnswer, limit_process

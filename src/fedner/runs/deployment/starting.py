@@ -18,13 +18,10 @@ from logging.handlers import RotatingFileHandler
 from pathlib import Path
 from types import FrameType
 
+from fedner.durable import owner_folder
 from fedner.engines.flare.processes import Program, start, stop
 from fedner.errors import FednerError
-from fedner.federated.checkpoints import (
-    FolderInUseError,
-    held_by_this_process,
-    owner_folder,
-)
+from fedner.federated.checkpoints import FolderInUseError, held_by_this_process
 from fedner.runs.deployment.checks import check_certificate
 from fedner.runs.deployment.homes import PlatformHome, ServerHome
 from fedner.runs.deployment.kits import (

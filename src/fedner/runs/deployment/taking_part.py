@@ -4,9 +4,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Literal
 
-from fedner.durable import write_text
+from fedner.durable import owner_folder, write_text
 from fedner.errors import FednerError
-from fedner.federated.checkpoints import owner_folder
 from fedner.runs.deployment.approvals import (
     Approval,
     Request,

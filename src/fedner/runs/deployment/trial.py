@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from fedner.federated.checkpoints import owner_folder
+from fedner.durable import owner_folder
 from fedner.runs.deployment.approvals import Request, read_request, write_letter
 from fedner.runs.deployment.federation import (
     CERTIFICATE_DAYS,

@@ -13,8 +13,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from fedner.durable import owner_folder
 from fedner.errors import FednerError
-from fedner.federated.checkpoints import owner_folder
 from fedner.models.crf_chain import Chain
 from fedner.runs.joining.jobs import Found, Job
 from fedner.tensor_files import read_tensors, write_tensors
