@@ -19,6 +19,7 @@ from fedner.errors import FednerError
 
 _log = logging.getLogger(__name__)
 _FOLDER_LOCK = threading.Lock()
+COMMAND = "fedner"
 DONE = "FINISHED:COMPLETED"
 _FINISHED = "FINISHED"
 
@@ -93,6 +94,23 @@ class AdminSession:
         states = [_state(each) for each in found]
         kept = [each for each in states if run is None or each.run == run]
         return sorted(kept, key=lambda each: each.submitted)
+
+    def ask(self, *words: str) -> dict[str, Any]:
+        """Ask the server about its runs, with the command that fedner adds to FLARE's.
+
+        Raises:
+            FednerError: The server refused, or did not answer.
+        """
+        result = self._session.api.server_execute(" ".join((COMMAND, *words)))
+        for each in result.get("data") or ():
+            if isinstance(each, dict) and isinstance(found := each.get("data"), dict):
+                if "error" in found:
+                    raise FednerError(f"the federation's server refused: {found['error']}")
+                return found
+        raise FednerError(
+            f"the federation's server gave no answer: {result.get('details', '')}",
+            "Try again; if it stays so, server and coordinator may have different releases.",
+        )
 
     def meta(self, job: str) -> dict[str, Any]:
         """Return what the server keeps of a job."""
