@@ -7,7 +7,7 @@ line.
 import json
 import os
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Literal, get_args
@@ -62,7 +62,11 @@ def read_ends(folder: Path) -> list[JobEnd]:
     path = folder / JOB_ENDS
     if not path.is_file():
         return []
-    lines = path.read_bytes()[-_MOST_BYTES:].splitlines()
+    return parse_ends(path.read_bytes()[-_MOST_BYTES:].splitlines())
+
+
+def parse_ends(lines: Iterable[bytes | str]) -> list[JobEnd]:
+    """Return what lines say; one that says nothing is left out."""
     return [end for end in map(_parsed, lines) if end is not None]
 
 
@@ -76,7 +80,7 @@ def faults_by_platform(ends: Sequence[JobEnd], since: float) -> dict[str, int]:
     return counts
 
 
-def _parsed(line: bytes) -> JobEnd | None:
+def _parsed(line: bytes | str) -> JobEnd | None:
     try:
         table = json.loads(line)
         missing = {str(k): str(v) for k, v in table["missing"].items() if is_code(v)}

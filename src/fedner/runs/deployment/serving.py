@@ -114,8 +114,9 @@ def _progress(desk: Desk, caller: Caller, name: str, since: str) -> dict[str, An
         raise FednerError("the server has no such run")
     folder = desk.runs / name
     lines = _lines(folder / ROUNDS)
-    sent, size = [], 0
-    for line in lines[int(since) :]:
+    sent: list[str] = []
+    size = 0
+    for line in lines[int(since) :]:  # -1: the newest alone
         size += len(line)
         if sent and size > CHUNK_BYTES:
             break
@@ -170,13 +171,13 @@ def _files(desk: Desk, caller: Caller, name: str) -> dict[str, Any]:
 
 def _places(folder: Path, caller: Caller) -> dict[str, Path]:
     """Return the files that the caller may have, by their names in the run's folder."""
-    places = {}
+    places: dict[str, Path] = {}
     if caller.is_coordinator:
         places |= {name: folder / name for name in RECORDS}
     if _is_released(folder, caller):
         model = folder / MODEL
-        names = sorted(os.listdir(model)) if model.is_dir() else []
-        places |= {f"{MODEL}/{each}": model / each for each in names if _FILE_NAME.fullmatch(each)}
+        held = sorted(model.iterdir()) if model.is_dir() else []
+        places |= {f"{MODEL}/{each.name}": each for each in held if _FILE_NAME.fullmatch(each.name)}
     return {name: path for name, path in places.items() if _is_own_file(path)}
 
 
