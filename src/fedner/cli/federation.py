@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from fedner.cli import federation_runs
+from fedner.cli import federation_runs, trial
 from fedner.cli.arguments import AsJson
 from fedner.cli.federation_runs import HOME as _HOME
 from fedner.cli.federation_runs import Home
@@ -231,3 +231,4 @@ app.command("status")(federation_runs.status)
 app.command("stop")(federation_runs.stop)
 app.command("resume")(federation_runs.resume)
 app.command("fetch")(federation_runs.fetch)
+app.command("trial")(trial.trial)

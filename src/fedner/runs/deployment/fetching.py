@@ -7,7 +7,6 @@ The server serves named files alone (`serving`); nothing starts anywhere, and no
 import base64
 import hashlib
 import json
-import re
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -18,10 +17,9 @@ from fedner.engines.flare.session import AdminSession
 from fedner.errors import FednerError
 from fedner.federated.checkpoints import owner_folder
 from fedner.runs.deployment.homes import FederationHome, PlatformHome
-from fedner.runs.deployment.serving import MODEL, NEWEST, RECORDS
+from fedner.runs.deployment.serving import MODEL, MODEL_FILE, NEWEST, RECORDS
 from fedner.runs.deployment.sessions import coordinator_session, platform_session
 
-_MODEL_FILE = re.compile(rf"{MODEL}/[A-Za-z0-9][A-Za-z0-9_.-]{{0,99}}")
 _MOST_FILES = 1_000
 
 
@@ -98,7 +96,7 @@ def _wanted(listed: dict[str, Any]) -> dict[str, dict[str, Any]]:
     if not isinstance(files, dict) or len(files) > _MOST_FILES:
         raise FednerError("the federation's server sent no list of files")
     for place in files:
-        if place not in RECORDS and not _MODEL_FILE.fullmatch(place):
+        if place not in RECORDS and not MODEL_FILE.fullmatch(place):
             raise FednerError(
                 f"the federation's server offers {place!r:.100}, which is no such file"
             )

@@ -45,7 +45,7 @@ class RunCommands(CommandModule):  # type: ignore[misc]
 
 def main() -> None:
     """Run FLARE's server for the home that this process was started for."""
-    home = ServerHome(own_home())
+    home = ServerHome(own_home().resolve())
     ServerCommandModules.register_cmd_module(RunCommands(Desk(home.runs, home.removed)))
     runpy.run_module(_SERVER, run_name="__main__", alter_sys=True)
 

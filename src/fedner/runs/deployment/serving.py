@@ -25,7 +25,7 @@ ROUNDS, ENDS, REPORTS, STUDY = "rounds.jsonl", "jobs.jsonl", "score_reports.json
 RECORDS = (STUDY, "initial.json", ROUNDS, ENDS, REPORTS, "coordinator.html")
 MODEL = "model"
 _RUN_NAME = re.compile(r"[a-z0-9][a-z0-9-]{0,99}")
-_FILE_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,99}")
+MODEL_FILE = re.compile(rf"{MODEL}(/[A-Za-z0-9][A-Za-z0-9_.-]{{0,99}}){{1,3}}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -176,13 +176,13 @@ def _places(folder: Path, caller: Caller) -> dict[str, Path]:
         places |= {name: folder / name for name in RECORDS}
     if _is_released(folder, caller):
         model = folder / MODEL
-        held = sorted(model.iterdir()) if model.is_dir() else []
-        places |= {f"{MODEL}/{each.name}": each for each in held if _FILE_NAME.fullmatch(each.name)}
+        held = {path.relative_to(folder).as_posix(): path for path in sorted(model.rglob("*"))}
+        places |= {name: path for name, path in held.items() if MODEL_FILE.fullmatch(name)}
     return {name: path for name, path in places.items() if _is_own_file(path)}
 
 
 def _is_own_file(path: Path) -> bool:
-    return path.is_file() and not path.is_symlink()
+    return path.is_file() and path.resolve() == path.absolute()  # no link leads elsewhere
 
 
 def _is_released(folder: Path, caller: Caller) -> bool:
