@@ -17,7 +17,7 @@ from fedner.engines.flare.session import AdminSession
 from fedner.errors import FednerError
 from fedner.federated.checkpoints import owner_folder
 from fedner.runs.deployment.homes import FederationHome, PlatformHome
-from fedner.runs.deployment.serving import MODEL, MODEL_FILE, NEWEST, RECORDS
+from fedner.runs.deployment.serving import CHUNK_BYTES, MODEL, MODEL_FILE, NEWEST, RECORDS
 from fedner.runs.deployment.sessions import coordinator_session, platform_session
 
 _MOST_FILES = 1_000
@@ -107,9 +107,9 @@ def _received(session: AdminSession, run: str, place: str, facts: dict[str, Any]
     size, data = int(facts["bytes"]), bytearray()
     while len(data) < size:
         part = base64.b64decode(session.ask("read", run, place, str(len(data)))["data"])
-        if not part:
-            break
         data += part
+        if len(part) != CHUNK_BYTES:  # the last one
+            break
     if len(data) != size or hashlib.sha256(data).hexdigest() != facts["sha256"]:
         raise FednerError(
             f"{place} of run {run} did not arrive as the server announced it",

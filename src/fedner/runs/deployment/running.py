@@ -4,6 +4,7 @@ The run itself lives at the server: whoever began it may close the laptop.
 """
 
 import json
+import logging
 import secrets
 import time
 from collections.abc import Callable, Mapping
@@ -33,6 +34,7 @@ from fedner.settings import Study, parse_as
 POLL_SECONDS = 1.0
 _STOP_SECONDS = 60.0
 _AWAY_SECONDS = 3.0
+_log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,9 +154,17 @@ def stop_run(home: FederationHome, run: str | None = None) -> RunState:
             if time.monotonic() > end:
                 raise FednerError(f"run {name} did not stop in time", "Say it again.")
             for job in unfinished:
-                session.abort(job.job)
+                _abort(session, job.job)
             time.sleep(POLL_SECONDS)
         return _looked_at(session, name, session.jobs(name))
+
+
+def _abort(session: AdminSession, job: str) -> None:
+    """End a job; one that is just beginning or ending is asked again at the next look."""
+    try:
+        session.abort(job)
+    except Exception as error:  # noqa: BLE001 - FLARE raises many kinds
+        _log.debug("job %s could not be ended: %s", job, error)
 
 
 def _note_stop(session: AdminSession, run: str) -> None:
@@ -242,7 +252,7 @@ def overview(home: FederationHome, run: str | None = None) -> Overview:
     Raises:
         FednerError: There is no such run, or the server cannot be reached.
     """
-    record = read_federation(home)
+    record, names = read_federation(home), read_federation_study(home).names
     with coordinator_session(home) as session:
         connected = session.connected()
         is_empty = run is None and not session.jobs()
@@ -250,7 +260,7 @@ def overview(home: FederationHome, run: str | None = None) -> Overview:
     members = tuple(
         MemberState(
             each.name,
-            each.name in connected if each.kind == "platform" else None,
+            each.name in connected if each.name in names else None,
             each.removed is not None,
             expiry(each.expires).words,
         )
