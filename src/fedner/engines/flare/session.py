@@ -20,6 +20,7 @@ from fedner.errors import FednerError
 _log = logging.getLogger(__name__)
 _FOLDER_LOCK = threading.Lock()
 COMMAND = "fedner"
+_REJECTED = "client_registration"  # FLARE's word where the server does not admit somebody
 DONE = "FINISHED:COMPLETED"
 _FINISHED = "FINISHED"
 
@@ -165,6 +166,11 @@ def _connect(session: Any, kit: AdminKit, timeout: float) -> None:
     try:
         session.try_connect(timeout)
     except Exception as error:
+        if _REJECTED in str(error):
+            raise FednerError(
+                f"the federation's server refuses the certificate of {kit.name}",
+                "It may have been removed, or have ended: ask the coordinator.",
+            ) from error
         raise FednerError(
             f"the federation's server does not answer {kit.name}: {error}",
             "Start it with `fedner server start`, and check that its address is reachable.",
