@@ -7,7 +7,6 @@ import pytest
 from fedner.engines.flare.job_ends import JobEnd
 from fedner.engines.flare.session import JobState
 from fedner.federated.messages import FAILURES
-from fedner.runs.deployment.serving import STOPPED_WORDS
 from fedner.runs.deployment.standing import refusals_in, run_state
 from fedner.settings import Study
 
@@ -28,7 +27,7 @@ ALL = ("north", "south", "west")
         ("FINISHED:ABORTED", [], "stopped"),
         ("FINISHED:EXECUTION_EXCEPTION", [], "interrupted"),
         ("FINISHED:EXECUTION_EXCEPTION", [JobEnd("failed", {}, "too few", 101.0)], "failed"),
-        ("FINISHED:EXECUTION_EXCEPTION", [JobEnd("failed", {}, STOPPED_WORDS, 101.0)], "stopped"),
+        ("FINISHED:EXECUTION_EXCEPTION", [JobEnd("stopped", {}, "", 101.0)], "stopped"),
         ("FINISHED:EXECUTION_EXCEPTION", [JobEnd("done", {}, "", 101.0)], "done"),
         ("FINISHED:EXECUTION_EXCEPTION", [JobEnd("failed", {}, "old", 99.0)], "interrupted"),
     ],
@@ -51,6 +50,19 @@ def test_who_is_missing_and_who_ended_jobs_is_named(study: Study) -> None:
     assert state.failures == {"south": FAILURES["platform-gone"]}
     queued = run_state(study, [replace(JOB, status="SUBMITTED")], [], ["north"], now=110.0)
     assert queued.sentence == "run run-1 waits to begin: not connected: south, west"
+
+
+def test_a_platform_is_not_blamed_for_a_stop(study: Study) -> None:
+    ends = [
+        JobEnd("stopped", {}, "", 101.0),
+        JobEnd("fault", {"south": "platform-gone"}, "gone", 102.0),
+    ]
+    job = replace(JOB, status="FINISHED:EXECUTION_EXCEPTION")
+    state = run_state(study, [job], ends, ALL, now=110.0)
+    assert (state.phase, state.faults, state.failures) == ("stopped", {}, {})
+    ends.append(JobEnd("fault", {"south": "platform-gone"}, "gone", 105.0))
+    again = replace(job, status="RUNNING", submitted=104.0)
+    assert run_state(study, [job, again], ends, ALL, now=110.0).faults == {"south": 1}
 
 
 def test_the_newest_refusal_counts(study: Study) -> None:

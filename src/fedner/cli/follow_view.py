@@ -25,12 +25,12 @@ class _Followed:
     def on_state(self, state: "RunState") -> None:
         """Say how the run stands, when that has changed."""
         if state.phase == "running" or state.round:
-            self._begin(state.rounds)
+            self._begin()
         self._say(state.sentence)
 
     def on_round(self, record: "RoundRecord") -> None:
         """Show a round."""
-        self._begin(record.round)
+        self._begin()
         self._live.on_round(record)
         for each in record.failures:
             self._say(f"round {record.round}: {each.platform} is missing: {each.message}")
@@ -39,10 +39,12 @@ class _Followed:
         """Say that the server cannot be reached."""
         self._say(f"the server does not answer; trying again: {why}")
 
-    def _begin(self, rounds: int) -> None:
+    def _begin(self) -> None:
+        from fedner.runs.schedule import algorithm_for, num_rounds
+
         if not self._begun:
             self._begun = True
-            self._live.begin(self._study, rounds)
+            self._live.begin(self._study, num_rounds(self._study, algorithm_for(self._study)))
 
     def _say(self, line: str) -> None:
         if line != self._said:

@@ -94,6 +94,8 @@ def decide(standing: Standing, limits: Limits) -> Decision:
     if newest.status == STOPPED:
         return Decision("over", words="it was stopped")
     last = [end for end in standing.ends if end.time >= newest.submitted]
+    if any(end.outcome == "stopped" for end in last):
+        return Decision("over", words="it was stopped")
     if last and last[-1].outcome != "fault":
         return Decision("over", words=last[-1].words or "it is done")
     return _next_job(standing, limits)

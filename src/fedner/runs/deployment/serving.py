@@ -142,7 +142,7 @@ def _stop(desk: Desk, caller: Caller, name: str) -> dict[str, Any]:
     """Note that nobody is to go on with a run; the watchdog reads it."""
     _require_coordinator(caller)
     folder = _run(desk, name)
-    end = {"outcome": "failed", "missing": {}, "words": STOPPED_WORDS, "time": time.time()}
+    end = {"outcome": "stopped", "missing": {}, "words": STOPPED_WORDS, "time": time.time()}
     handle = os.open(folder / ENDS, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
     try:
         os.write(handle, (json.dumps(end) + "\n").encode())

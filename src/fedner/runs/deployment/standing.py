@@ -13,7 +13,6 @@ from fedner.engines.flare.job_ends import JobEnd, faults_by_platform
 from fedner.engines.flare.session import JobState
 from fedner.engines.flare.watchdog import STOPPED, Limits, Standing, decide
 from fedner.federated.messages import FAILURES
-from fedner.runs.deployment.serving import STOPPED_WORDS
 from fedner.runs.schedule import algorithm_for, num_rounds
 from fedner.settings import Study
 
@@ -99,7 +98,8 @@ def run_state(
     if phase == "waiting" and missing:
         words = f"not connected: {', '.join(missing)}"
     last = [end for end in ends if end.time >= newest.submitted]
-    failures = {name: FAILURES[code] for name, code in last[-1].missing.items()} if last else {}
+    is_told = bool(last) and phase != "stopped"  # all of them end when a run is stopped
+    failures = {k: FAILURES[code] for k, code in last[-1].missing.items()} if is_told else {}
     since = now - Limits().window
     return RunState(
         newest.run,
@@ -140,7 +140,7 @@ def _phase(
     last = [end for end in ends if end.time >= newest.submitted]
     if last and last[-1].outcome == "done":
         return "done", ""
-    if decision.words == STOPPED_WORDS:
+    if any(end.outcome == "stopped" for end in last):
         return "stopped", ""
     return "failed", decision.words
 
