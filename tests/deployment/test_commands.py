@@ -165,3 +165,18 @@ def test_the_trial_ends_all_its_processes_when_it_is_told_to_stop(tmp_path: Path
             os.kill(pid, signal.SIGKILL)
     assert left == []
     assert "all processes are stopped" in (tmp_path / "said").read_text()
+
+
+@pytest.mark.slow
+def test_the_trial_from_beginning_to_end(tmp_path: Path) -> None:
+    found = json.loads(
+        fedner("federation", "trial", "-n", 2, "--rounds", 4, "--json", "--out", tmp_path / "out")
+    )
+    assert (found["rounds"], found["jobs"]) == (4, 1)
+    assert set(found["platforms"]) == {"case-reports", "forum-posts"}
+    for each in found["platforms"].values():
+        assert set(each["strict_f1"]) == {"local-only", "federated"}
+        assert {"MODEL_CARD.md", "report.html", "disclosure-record.jsonl"} == set(each["files"])
+    assert {"model/model.json", "model/model.safetensors"} <= set(found["newcomer"])
+    for home in ("server", "platforms/case-reports", "platforms/forum-posts"):
+        assert members(tmp_path / "out" / home) == []

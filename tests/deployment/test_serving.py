@@ -172,6 +172,10 @@ def test_a_server_cannot_write_elsewhere_or_something_else(desk: Desk, tmp_path:
     other = base64.b64encode(b"other").decode()
     with pytest.raises(FednerError, match="did not arrive"):
         fetch_files(Asked(desk, NEW, at="read", data=other), out)  # type: ignore[arg-type]
+    card = desk.answer(NEW, ["files", RUN])["files"]["model/model.json"]
+    listed = {"model/model.json": card | {"sha256": "0" * 64}}
+    with pytest.raises(FednerError, match="did not arrive"):
+        fetch_files(Asked(desk, NEW, files=listed), out)  # type: ignore[arg-type]
     with pytest.raises(FednerError, match="run name"):
         fetch_files(Asked(desk, NEW, run="../x"), out)  # type: ignore[arg-type]
     assert not out.exists()
