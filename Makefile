@@ -14,7 +14,7 @@ FEDERATION_flower := flwr[simulation]==1.41.*
 FEDERATION_flare := nvflare==2.9.*
 FEDERATION_pfl := pfl==0.6.*
 
-.PHONY: help setup demo test test-deployment test-slow check format mutation bench bench-peers bench-federations clean
+.PHONY: help setup demo trial test test-deployment test-slow check format mutation bench bench-peers bench-federations clean
 .DEFAULT_GOAL := help
 
 help:  ## list the targets
@@ -37,6 +37,9 @@ $(BENCH_STAMP): $(STAMP)
 
 demo: $(STAMP)  ## two synthetic platforms train together, a third joins with 25 sentences
 	$(BIN)/fedner demo
+
+trial: $(STAMP)  ## a federation over FLARE on this machine: server, three platforms, a newcomer (under 2 minutes)
+	$(BIN)/fedner federation trial
 
 test: $(STAMP)  ## the default tests (no corpora needed)
 	$(BIN)/python -m pytest -n 2 -m "not slow and not deployment"

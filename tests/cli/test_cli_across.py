@@ -18,9 +18,10 @@ from fedner.settings import Study, study_toml
 NAMES = ("north", "south")
 
 
-def study_with(*names: str) -> str:
+def study_with(*names: str, newcomers: tuple[str, ...] = ()) -> str:
     study = Study(
         title="Side effects",
+        release={"newcomers": newcomers},
         training={"rounds": 2},
         platforms=[{"name": name, "public_size": 40, "labels": ["ADE"]} for name in names],
     )
@@ -224,3 +225,33 @@ def test_a_home_runs_once() -> None:
     finally:
         os.kill(child, 9)
         os.waitpid(child, 0)
+
+
+def test_a_run_needs_members_the_federations_study_and_a_server() -> None:
+    create()
+    with pytest.raises(FednerError, match="not approved, or removed: north, south"):
+        invoke("federation", "train")
+    Path("other.toml").write_text(study_with("north"))
+    with pytest.raises(FednerError, match="that of the federation in federation is"):
+        invoke("federation", "train", "other.toml")
+    for name in NAMES:
+        invoke("platform", "request", name)
+        invoke("federation", "approve", f"{name}.request.json")
+    for command in ("train", "status", "stop", "resume", "fetch"):
+        with pytest.raises(FednerError, match="localhost:1 cannot be reached"):
+            invoke("federation", command)
+
+
+def test_a_newcomer_that_the_study_names_is_approved_and_takes_no_part() -> None:
+    Path("study.toml").write_text(study_with(*NAMES, newcomers=("east",)))
+    create()
+    for name in ("east", "nobody"):
+        invoke("platform", "request", name)
+    invoke("federation", "approve", "east.request.json")
+    invoke("platform", "install", "east.approval.json")
+    with pytest.raises(FednerError, match="no platform 'nobody'"):
+        invoke("federation", "approve", "nobody.request.json")
+    with pytest.raises(FednerError, match="not approved, or removed: north, south"):
+        invoke("federation", "train")
+    with pytest.raises(FednerError, match="localhost:1 cannot be reached"):
+        invoke("federation", "fetch", "--home", "east")

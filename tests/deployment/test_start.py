@@ -159,7 +159,7 @@ def test_a_watchdog_that_is_killed_comes_back_and_a_dead_server_is_an_error(live
         while log.read_text().count(login) < 2:
             assert time.monotonic() < end, log.read_text()[-2000:]
             time.sleep(0.2)
-        killed(live, "nvflare.private.fed.app.server.server_train")
+        killed(live, "fedner.runs.deployment.server_process")
         assert server.wait(30) == 2
         assert members(live.server.path) == []
     said = (live.server.path.parent / "server.out").read_text()

@@ -5,19 +5,20 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from fedner.cli import federation_runs, trial
 from fedner.cli.arguments import AsJson
+from fedner.cli.federation_runs import HOME as _HOME
+from fedner.cli.federation_runs import Home
 from fedner.cli.identity_view import require_flare
 
 if TYPE_CHECKING:
     from fedner.runs.deployment.approvals import Member
 
 app = typer.Typer(no_args_is_help=True, rich_markup_mode="rich")
-Home = Annotated[Path, typer.Option("--home", metavar="FOLDER", help="The coordinator's folder.")]
 Days = Annotated[
     int, typer.Option("--days", min=1, max=3650, help="How long certificates are valid.")
 ]
 PlatformArgument = Annotated[str, typer.Argument(metavar="NAME", help="The platform.")]
-_HOME = Path("federation")
 
 
 @app.callback()
@@ -223,3 +224,11 @@ def restore(name: PlatformArgument, home: Home = _HOME) -> None:
 
     restore_platform(FederationHome(home), name)
     show_place("restored", name, "; the server admits it")
+
+
+app.command("train")(federation_runs.train)
+app.command("status")(federation_runs.status)
+app.command("stop")(federation_runs.stop)
+app.command("resume")(federation_runs.resume)
+app.command("fetch")(federation_runs.fetch)
+app.command("trial")(trial.trial)

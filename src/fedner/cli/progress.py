@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from fedner.runs.simulation import Progress
     from fedner.runs.site import Site
     from fedner.scoring import Scores
+    from fedner.settings import Study
 
 SHOWN_PER_SECOND = 4
 
@@ -70,15 +71,16 @@ class LiveProgress(AbstractContextManager["LiveProgress"]):
         from fedner.runs.simulation import Progress
 
         return Progress(
-            self._say,
+            self.say,
             self._on_data,
             self._begin,
-            self._on_round,
+            self.on_round,
             self._on_baseline,
             self._on_method,
         )
 
-    def _say(self, line: str) -> None:
+    def say(self, line: str) -> None:
+        """Print a line that stays."""
         self._status = line
         console.print(Text(line, style="dim"))
 
@@ -96,8 +98,11 @@ class LiveProgress(AbstractContextManager["LiveProgress"]):
                 console.print(Text(f"warning: {name}: {warning}", style="yellow"), soft_wrap=True)
 
     def _begin(self, sites: "Sequence[Site]", rounds: int) -> None:
+        self.begin(sites[0].study, rounds)
+
+    def begin(self, study: "Study", rounds: int) -> None:
+        """Show the bar of a study's rounds."""
         self._status = "federated rounds"
-        study = sites[0].study
         for name in study.names:
             self._scores.setdefault(name, {})
         self._task = self._bar.add_task("federated", total=rounds, loss="", left="")
@@ -106,9 +111,10 @@ class LiveProgress(AbstractContextManager["LiveProgress"]):
         unit = privacy.unit if privacy.enabled else "sentence"
         number = len(study.names)
         platforms = "1 platform" if number == 1 else f"{number:,} platforms"
-        self._say(f"federation of {platforms}, {shared:,} training {unit}s, {rounds:,} rounds")
+        self.say(f"federation of {platforms}, {shared:,} training {unit}s, {rounds:,} rounds")
 
-    def _on_round(self, record: "RoundRecord") -> None:
+    def on_round(self, record: "RoundRecord") -> None:
+        """Show what a round came to."""
         from fedner.privacy.scores import NoisedScores
 
         self.round = record.round

@@ -99,7 +99,17 @@ def _event(stated: dict[str, Any]) -> GaussianRelease:
     return event
 
 
-def _parsed(path: Path, line: bytes, number: int) -> RoundRecord:
+def parse_round(path: Path | str, line: bytes | str, number: int) -> RoundRecord:
+    """Return the record that a line holds.
+
+    Args:
+        path: Where the line is from, for errors.
+        line: The line.
+        number: The round that it must be of.
+
+    Raises:
+        FednerError: It is no record of that round.
+    """
     try:
         record = _record(json.loads(line))
     except (ValueError, KeyError, TypeError, AttributeError, FednerError) as error:
@@ -122,7 +132,7 @@ def read_rounds(path: Path) -> list[RoundRecord]:
         FednerError: A line is damaged.
     """
     lines = path.read_bytes().split(_NEWLINE)[:-1] if path.is_file() else []
-    return [_parsed(path, line, number) for number, line in enumerate(lines, start=1)]
+    return [parse_round(path, line, number) for number, line in enumerate(lines, start=1)]
 
 
 class RecordFile:
@@ -140,7 +150,9 @@ class RecordFile:
         """
         data = self.path.read_bytes() if self.path.exists() else b""
         kept = data.split(_NEWLINE)[: min(round_, data.count(_NEWLINE))]
-        records = [_parsed(self.path, line, number) for number, line in enumerate(kept, start=1)]
+        records = [
+            parse_round(self.path, line, number) for number, line in enumerate(kept, start=1)
+        ]
         if len(records) < round_:
             raise FednerError(
                 f"{self.path} ends with round {len(records)}; expected {round_} rounds",

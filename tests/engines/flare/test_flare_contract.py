@@ -1,6 +1,8 @@
 """What we use of nvflare 2.9, and what we count on: another release must fail here first."""
 
 import inspect
+from importlib.util import find_spec
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -22,9 +24,14 @@ from nvflare.fuel.f3.cellnet.defs import MessageHeaderKey  # noqa: E402
 from nvflare.fuel.f3.cellnet.utils import new_cell_message  # noqa: E402
 from nvflare.fuel.flare_api.flare_api import Session  # noqa: E402
 from nvflare.fuel.hci.client import api  # noqa: E402
+from nvflare.fuel.hci.conn import Connection  # noqa: E402
+from nvflare.fuel.hci.server.builtin import new_command_register_with_builtin_module  # noqa: E402
+from nvflare.fuel.hci.server.constants import ConnProps  # noqa: E402
+from nvflare.private.fed.server.server_cmd_modules import ServerCommandModules  # noqa: E402
 
 from fedner.engines.flare.collab_link import CollabLink  # noqa: E402
 from fedner.engines.flare.engine import OK, StoppedError  # noqa: E402
+from fedner.engines.flare.session import COMMAND  # noqa: E402
 from fedner.engines.flare.watchdog import ENDED_WITH_SERVER, STOPPED  # noqa: E402
 from fedner.federated.message_bytes import order_from_bytes, reply_from_bytes, to_bytes  # noqa: E402
 from fedner.federated.messages import Failure, Order  # noqa: E402
@@ -34,6 +41,8 @@ from fedner.runs.deployment.components import (  # noqa: E402
     PlatformEndpoint,
     StudyResources,
 )
+from fedner.runs.deployment.server_process import RunCommands  # noqa: E402
+from fedner.runs.deployment.serving import Desk  # noqa: E402
 from fedner.runs.disclosure_record import RECORD, read_record  # noqa: E402
 
 
@@ -216,3 +225,16 @@ def test_places_that_the_guard_of_a_platform_hooks_into() -> None:
 def test_orders_and_replies_are_bytes_on_both_sides() -> None:
     assert order_from_bytes(to_bytes(Order("run-1", 2))).round == 2
     assert reply_from_bytes(to_bytes(Failure("a", 2, "platform-gone"))).round == 2
+
+
+def test_flares_server_takes_a_command_of_ours(tmp_path: Path) -> None:
+    register = new_command_register_with_builtin_module(app_ctx=None)
+    desk = Desk(tmp_path / "runs", tmp_path / "disabled_clients.json")
+    register.register_module(RunCommands(desk))
+    register.finalize()
+    conn = Connection(props={ConnProps.USER_NAME: "north", ConnProps.USER_ROLE: ""})
+    register.process_command(conn, f"{COMMAND} files -")
+    (said,) = [each["data"] for each in conn.buffer.output["data"] if each["type"] == "dict"]
+    assert said == {"error": "no run is finished yet"}
+    assert callable(ServerCommandModules.register_cmd_module)
+    assert find_spec("nvflare.private.fed.app.server.server_train") is not None

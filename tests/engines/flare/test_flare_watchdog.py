@@ -124,7 +124,8 @@ class Server:
         self.states = [JobState("1", "run", FAULT, 100.0)]
         self.here = ["a", "b", "c"]
         study = {"platforms": [{"name": name} for name in NAMES], "participation": {}}
-        self.facts = {"resource_spec": {"a": {"fedner": {"study": json.dumps(study)}}}}
+        facts = {"study": json.dumps(study), "roster": "signed"}
+        self.facts = {"resource_spec": {"a": {"fedner": facts}}}
         self.submitted: list[dict[str, Any]] = []
 
     def jobs(self) -> list[JobState]:
@@ -151,8 +152,9 @@ def test_submits_the_same_study_and_says_so_once(tmp_path: Path) -> None:
     server.here = [*NAMES]
     dog.look(server)  # type: ignore[arg-type]
     assert [each["deploy_map"]["platform"] for each in server.submitted] == [[*NAMES]]
-    study = server.facts["resource_spec"]["a"]["fedner"]["study"]
-    assert server.submitted[0]["resource_spec"]["b"]["fedner"]["study"] == study
+    given = server.facts["resource_spec"]["a"]["fedner"]
+    sent = server.submitted[0]["resource_spec"]["b"]["fedner"]
+    assert (sent["study"], sent["roster"]) == (given["study"], "signed")
 
 
 def test_leaves_foreign_jobs_alone(tmp_path: Path) -> None:

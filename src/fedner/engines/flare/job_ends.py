@@ -7,8 +7,9 @@ line.
 import json
 import os
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
+from itertools import pairwise
 from pathlib import Path
 from typing import Literal, get_args
 
@@ -16,7 +17,7 @@ from fedner.durable import owner_folder
 from fedner.federated.messages import is_code
 
 JOB_ENDS = "jobs.jsonl"
-Outcome = Literal["done", "fault", "failed"]
+Outcome = Literal["done", "fault", "failed", "stopped"]
 # What another job can cure: a platform that is back, or an orphan that has ended.
 PASSING = ("platform-gone", "no-reply", "worker-died", "folder-in-use")
 _MOST_BYTES = 2**22  # of the newest lines
@@ -28,7 +29,7 @@ class JobEnd:
 
     Attributes:
         outcome: "done"; "fault", where platforms were missing that may come back; or "failed",
-            where another job would end in the same way.
+            where another job would end in the same way; or "stopped", by the coordinator.
         missing: Who did not answer at last, and the code of the failure.
         words: Why it ended, for people.
         time: When, in seconds since 1970.
@@ -62,21 +63,26 @@ def read_ends(folder: Path) -> list[JobEnd]:
     path = folder / JOB_ENDS
     if not path.is_file():
         return []
-    lines = path.read_bytes()[-_MOST_BYTES:].splitlines()
+    return parse_ends(path.read_bytes()[-_MOST_BYTES:].splitlines())
+
+
+def parse_ends(lines: Iterable[bytes | str]) -> list[JobEnd]:
+    """Return what lines say; one that says nothing is left out."""
     return [end for end in map(_parsed, lines) if end is not None]
 
 
 def faults_by_platform(ends: Sequence[JobEnd], since: float) -> dict[str, int]:
     """Return how many jobs ended since then because a platform was missing, by its name."""
     counts: dict[str, int] = {}
-    for end in ends:
-        if end.outcome == "fault" and end.time >= since:
+    for before, end in pairwise((JobEnd("done"), *ends)):
+        was_stopped = before.outcome == "stopped"  # the end of a job that was being stopped
+        if end.outcome == "fault" and end.time >= since and not was_stopped:
             for name in end.missing:
                 counts[name] = counts.get(name, 0) + 1
     return counts
 
 
-def _parsed(line: bytes) -> JobEnd | None:
+def _parsed(line: bytes | str) -> JobEnd | None:
     try:
         table = json.loads(line)
         missing = {str(k): str(v) for k, v in table["missing"].items() if is_code(v)}

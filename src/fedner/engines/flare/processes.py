@@ -16,7 +16,7 @@ from typing import IO
 
 HOME = "FEDNER_HOME"
 SETTINGS = "FEDNER_SETTINGS"
-_SERVER = "nvflare.private.fed.app.server.server_train"
+_SERVER = "fedner.runs.deployment.server_process"  # FLARE's, with a command of ours
 _PLATFORM = "nvflare.private.fed.app.client.client_train"
 _GRACE_SECONDS = 5.0
 _HEARTBEAT_SECONDS = 2.0

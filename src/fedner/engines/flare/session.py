@@ -19,6 +19,8 @@ from fedner.errors import FednerError
 
 _log = logging.getLogger(__name__)
 _FOLDER_LOCK = threading.Lock()
+COMMAND = "fedner"
+_REJECTED = "client_registration"  # FLARE's word where the server does not admit somebody
 DONE = "FINISHED:COMPLETED"
 _FINISHED = "FINISHED"
 
@@ -94,6 +96,23 @@ class AdminSession:
         kept = [each for each in states if run is None or each.run == run]
         return sorted(kept, key=lambda each: each.submitted)
 
+    def ask(self, *words: str) -> dict[str, Any]:
+        """Ask the server about its runs, with the command that fedner adds to FLARE's.
+
+        Raises:
+            FednerError: The server refused, or did not answer.
+        """
+        result = self._session.api.server_execute(" ".join((COMMAND, *words)))
+        for each in result.get("data") or ():
+            if isinstance(each, dict) and isinstance(found := each.get("data"), dict):
+                if "error" in found:
+                    raise FednerError(f"the federation's server refused: {found['error']}")
+                return found
+        raise FednerError(
+            f"the federation's server gave no answer: {result.get('details', '')}",
+            "Try again; if it stays so, server and coordinator may have different releases.",
+        )
+
     def meta(self, job: str) -> dict[str, Any]:
         """Return what the server keeps of a job."""
         return dict(self._session.get_job_meta(job))
@@ -147,6 +166,11 @@ def _connect(session: Any, kit: AdminKit, timeout: float) -> None:
     try:
         session.try_connect(timeout)
     except Exception as error:
+        if _REJECTED in str(error):
+            raise FednerError(
+                f"the federation's server refuses the certificate of {kit.name}",
+                "It may have been removed, or have ended: ask the coordinator.",
+            ) from error
         raise FednerError(
             f"the federation's server does not answer {kit.name}: {error}",
             "Start it with `fedner server start`, and check that its address is reachable.",

@@ -94,6 +94,8 @@ def decide(standing: Standing, limits: Limits) -> Decision:
     if newest.status == STOPPED:
         return Decision("over", words="it was stopped")
     last = [end for end in standing.ends if end.time >= newest.submitted]
+    if any(end.outcome == "stopped" for end in last):
+        return Decision("over", words="it was stopped")
     if last and last[-1].outcome != "fault":
         return Decision("over", words=last[-1].words or "it is done")
     return _next_job(standing, limits)
@@ -218,7 +220,7 @@ class Watchdog:
         if decision.step == "over":
             self._over.add(jobs[-1].job)
         if decision.step == "submit":
-            spec = JobSpec(run, study.text, decision.platforms, study.quorum)
+            spec = JobSpec(run, study.text, decision.platforms, study.quorum, study.roster)
             job = submit(session, spec)
             self._tell(run, f"goes on with job {job}")
 
@@ -241,6 +243,7 @@ class _Study:
     text: str
     names: tuple[str, ...]
     quorum: int | None
+    roster: str = ""
 
 
 def _study_of(meta: Mapping[str, Any]) -> _Study:
@@ -254,5 +257,6 @@ def _study_of(meta: Mapping[str, Any]) -> _Study:
         text = spec[FACTS]["study"]
         table = json.loads(text)
         names = tuple(sorted(each["name"] for each in table["platforms"]))
-        return _Study(text, names, table.get("participation", {}).get("quorum"))
+        quorum = table.get("participation", {}).get("quorum")
+        return _Study(text, names, quorum, str(spec[FACTS].get("roster") or ""))
     raise FednerError("the job announces no study")

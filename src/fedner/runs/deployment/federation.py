@@ -133,7 +133,7 @@ def create_federation(
 
 def _require_fitting(study: Study, place: Place) -> None:
     require_name(place.federation, "the federation is called")
-    for name in study.names:
+    for name in may_ask(study):
         require_name(name, "the study has a platform")
     if not _HOST.match(place.host):
         raise FednerError(
@@ -141,11 +141,16 @@ def _require_fitting(study: Study, place: Place) -> None:
             "most 64 characters, without a port",
             "Name the host as platforms reach it: --host fl.example.org",
         )
-    if place.host in study.names:
+    if place.host in may_ask(study):
         raise FednerError(
             f"a platform and the server's host are both called {place.host!r}",
             "Rename the platform in the study.",
         )
+
+
+def may_ask(study: Study) -> tuple[str, ...]:
+    """Return who may be approved: the platforms, and newcomers that only receive the model."""
+    return tuple(dict.fromkeys((*study.names, *study.release.newcomers)))
 
 
 def _make_coordinator(
@@ -287,10 +292,10 @@ def _require_expected(request: Request, study: Study, record: FederationRecord) 
                 f"{record.host!r}",
                 f"Ask there again: fedner server request {record.host}",
             )
-    elif request.name not in study.names:
+    elif request.name not in may_ask(study):
         raise FednerError(
-            f"the study has no platform {request.name!r}; it has {', '.join(study.names)}",
-            nearest(request.name, study.names)
+            f"the study has no platform {request.name!r}; it has {', '.join(may_ask(study))}",
+            nearest(request.name, may_ask(study))
             or "A platform takes part under its name in the study.",
         )
 

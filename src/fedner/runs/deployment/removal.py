@@ -1,14 +1,9 @@
 """Removing a platform: the coordinator remembers it, the server refuses its certificate."""
 
-import socket
-
-from fedner.engines.flare.session import AdminKit, admin_session
 from fedner.errors import FednerError
-from fedner.runs.deployment.federation import mark_removed, read_federation
+from fedner.runs.deployment.federation import mark_removed
 from fedner.runs.deployment.homes import FederationHome
-from fedner.runs.deployment.kits import Place
-
-_CONNECT_SECONDS = 10.0
+from fedner.runs.deployment.sessions import coordinator_session
 
 
 def remove_platform(home: FederationHome, name: str) -> None:
@@ -33,8 +28,7 @@ def restore_platform(home: FederationHome, name: str) -> None:
 
 def _tell_server(home: FederationHome, name: str, again: str, *, is_removed: bool) -> None:
     try:
-        _require_reachable(read_federation(home).place)
-        with admin_session(AdminKit(home.admin.kit, home.admin.name)) as session:
+        with coordinator_session(home) as session:
             if is_removed:
                 session.refuse(name)
             else:
@@ -46,11 +40,3 @@ def _tell_server(home: FederationHome, name: str, again: str, *, is_removed: boo
             f"{name}: {state if is_removed else 'the server still refuses it'}: {said}",
             f"When the server runs and can be reached, say it again: {again}",
         ) from error
-
-
-def _require_reachable(place: Place) -> None:
-    """Refuse at once where nobody listens: FLARE's session would go on trying in the background."""
-    try:
-        socket.create_connection((place.host, place.port), _CONNECT_SECONDS).close()
-    except OSError as error:
-        raise FednerError(f"{place.target} cannot be reached: {error.strerror or error}") from error
