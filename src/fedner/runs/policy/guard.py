@@ -3,6 +3,7 @@
 import logging
 from datetime import UTC, datetime
 
+from fedner.durable import is_disk_full
 from fedner.errors import FednerError
 from fedner.federated.engine import Answer
 from fedner.federated.messages import (
@@ -64,7 +65,8 @@ class GuardedAnswer:
                 self._num_updates += 1
         except FednerError as error:
             _log.error("platform %s sends nothing: %s", self._site.name, error)
-            return failure(self._site.name, order.round, "record-failed")
+            code = "disk-full" if is_disk_full(error) else "record-failed"
+            return failure(self._site.name, order.round, code)
         except Exception:  # noqa: BLE001 - one order must not end the platform
             _log.exception("platform %s sends nothing", self._site.name)
             return failure(self._site.name, order.round, "unexpected")
