@@ -9,14 +9,13 @@ from linear_platform import initial, random_platform
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-from full_disk import full_disk
-
 from fedner.durable import append_whole, is_disk_full, write_bytes
 from fedner.errors import FednerError
 from fedner.federated.algorithms import fedner
 from fedner.federated.answering import Answering
 from fedner.federated.messages import FAILURES, Failure, Order, Update, Verb
 from fedner.federated.record import RecordFile, RoundRecord, read_rounds
+from full_disk import full_disk
 
 
 def order(round_: int, verb: Verb = "round") -> Order:
