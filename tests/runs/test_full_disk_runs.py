@@ -9,12 +9,11 @@ from guarded_sites import code, guarded, order_of, site_of
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-from full_disk import full_disk
-
 from fedner.federated.messages import Update
 from fedner.privacy.ledger_owner import ledger_chain
 from fedner.runs.disclosure_record import RECORD, read_record
 from fedner.settings import Settings
+from full_disk import full_disk
 
 
 # Nothing fits; the ledger's lines do, the witness or the answer or the record does not.

@@ -218,3 +218,29 @@ def test_a_job_that_was_stopped_asks_nobody(links: dict[str, Scripted]) -> None:
     links["b"].error = StoppedError()
     with quick(links) as engine, pytest.raises(StoppedError):
         asked(engine)
+
+
+def test_who_ended_a_job_that_was_stopped(
+    links: dict[str, Scripted], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """FLARE stops a job before the platform whose process ended counts as gone."""
+    monkeypatch.setattr(engine_module, "_PING_TRAVEL", 0.1)
+    links["b"].held.clear()
+    links["b"].is_alive = False
+    links["b"].error = StoppedError()
+    threading.Timer(0.7, links["b"].held.set).start()
+    with FlareEngine(links, list(links), ping_seconds=0.3, gone_seconds=30) as engine:
+        with pytest.raises(StoppedError):
+            asked(engine)
+        assert engine.gone == {}
+        assert engine.lost == {"b": "platform-gone"}
+
+
+def test_nobody_ended_a_job_that_a_person_stopped(links: dict[str, Scripted]) -> None:
+    links["b"].held.clear()
+    links["b"].error = StoppedError()
+    threading.Timer(0.7, links["b"].held.set).start()
+    with FlareEngine(links, list(links), ping_seconds=0.1, gone_seconds=30) as engine:
+        with pytest.raises(StoppedError):
+            asked(engine)
+        assert engine.lost == {}

@@ -29,6 +29,7 @@ STARTING_SECONDS = 60.0  # without one, before the first work is done
 _WORK: frozenset[Verb] = frozenset({"round", "sum", "evaluate", "finish"})
 _FOR_EVER = 30 * 24 * 3600.0  # FLARE wants a number
 _NEAR_END = 0.1
+_PING_TRAVEL = 0.2
 _THREADS_PER_PLATFORM = 8  # calls that hang until their timeout, beside the live one
 
 
@@ -128,6 +129,7 @@ class FlareEngine:
         self._starting_seconds = starting_seconds
         self._sequence = 0
         self._missing: dict[str, str] = {}
+        self._awaited: Mapping[str, int] = {}
         self._came: queue.SimpleQueue[_Came] = queue.SimpleQueue()
         self._pulses = {name: _Pulse(time.monotonic()) for name in self._links}
         num_threads = max(1, len(self._links)) * _THREADS_PER_PLATFORM
@@ -155,6 +157,18 @@ class FlareEngine:
         """Who was there when the job began and is gone now, and the code of that failure."""
         return {name: "platform-gone" for name, pulse in self._pulses.items() if pulse.is_gone}
 
+    @property
+    def lost(self) -> Mapping[str, str]:
+        """Who ended a job that was stopped: those who are gone, else those who fell silent.
+
+        FLARE stops a whole job about two seconds after one platform's process has ended, which is
+        before that platform counts as gone. One that is at work has answered a ping by then.
+        """
+        silent = time.monotonic() - self._ping_seconds - _PING_TRAVEL
+        quiet = [name for name in self._awaited if self._pulses[name].heard < silent]
+        cut = [name for name in quiet if self._pulses[name].is_cut]
+        return self.gone or dict.fromkeys(sorted(cut or quiet), "platform-gone")
+
     def ask(self, orders: Mapping[str, Order], timeout: float | None = None) -> Iterator[Reply]:
         """Hand each platform its order, and give replies as they come.
 
@@ -170,6 +184,7 @@ class FlareEngine:
     def _asked(self, orders: Mapping[str, Order], timeout: float | None) -> Iterator[Reply]:
         self._sequence += 1
         call = _Call(self._sequence, {}, None if timeout is None else time.monotonic() + timeout)
+        self._awaited = call.awaited
         call.is_work = any(order.verb in _WORK for order in orders.values())
         self._send(call, orders, timeout)
         yield from call.failed

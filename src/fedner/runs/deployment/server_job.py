@@ -40,8 +40,8 @@ def coordinate_job(study: Study, run: str, folder: Path, links: Mapping[str, Lin
             raise  # the last job of this run still ends: it says by itself how
         except StoppedError:
             # FLARE ends the whole job some seconds after one platform's process has died.
-            if engine.gone:
-                append_end(folder, job_end(engine.gone, "a platform's process ended"))
+            if lost := engine.lost:
+                _append_end(folder, job_end(lost, "a platform's process ended"))
             raise
         except (FednerError, OSError) as error:
             _append_end(folder, _end_of(error, engine))
