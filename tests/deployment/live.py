@@ -96,6 +96,7 @@ class Live:
 
     def watch_apart(self) -> None:
         """Run the watchdog as `fedner server start` does: in a process of its own."""
+        self._end_companion()
         home = self.program(SERVER)
         command = [sys.executable, "-m", "fedner.runs.deployment.watching", str(home.home)]
         with (self.folder / "watchdog.log").open("ab") as log:
@@ -105,14 +106,17 @@ class Live:
 
     def close(self) -> None:
         self._stop.set()
-        if self.companion is not None:
-            self.companion.kill()
-            self.companion.wait()
+        self._end_companion()
         self._open.close()
         for name, process in self.processes.items():
             stop(process, self.program(name), grace=1.0)
         if self._watch is not None:
             self._watch.join(30)
+
+    def _end_companion(self) -> None:
+        if self.companion is not None:
+            self.companion.kill()
+            self.companion.wait()
 
     @property
     def kit(self) -> AdminKit:

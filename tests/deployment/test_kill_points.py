@@ -20,7 +20,7 @@ from live import assert_same_tensors, live, reference, tiny_settings
 from fedner.settings import Settings
 
 pytestmark = [pytest.mark.deployment, pytest.mark.slow]
-COUNT, BATCH, ROUNDS = 50, 5, 250
+COUNT, BATCH, ROUNDS = 50, 5, 150
 POINTS = draw_points(COUNT)
 BATCHES = [POINTS[start : start + BATCH] for start in range(0, COUNT, BATCH)]
 
