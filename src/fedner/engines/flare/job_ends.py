@@ -101,7 +101,7 @@ def _parsed(line: bytes) -> JobEnd | None:
         outcome = table["outcome"]
         if outcome not in get_args(Outcome):
             return None
-        code = DISK_FULL if table["code"] == DISK_FULL else ""
+        code = DISK_FULL if table.get("code") == DISK_FULL else ""
         return JobEnd(outcome, missing, str(table["words"]), float(table["time"]), code)
     except (ValueError, KeyError, TypeError, AttributeError):
         return None
