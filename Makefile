@@ -14,7 +14,7 @@ FEDERATION_flower := flwr[simulation]==1.41.*
 FEDERATION_flare := nvflare==2.9.*
 FEDERATION_pfl := pfl==0.6.*
 
-.PHONY: help setup demo trial test test-deployment test-slow check format mutation bench bench-peers bench-federations clean
+.PHONY: help setup demo trial test test-deployment test-faults test-slow check format mutation bench bench-peers bench-federations clean
 .DEFAULT_GOAL := help
 
 help:  ## list the targets
@@ -47,8 +47,11 @@ test: $(STAMP)  ## the default tests (no corpora needed)
 test-deployment: $(STAMP)  ## federations of real processes over FLARE: parity, faults
 	$(BIN)/python -m pytest -m "deployment and not slow" tests/deployment
 
+test-faults: $(STAMP)  ## 50 random kill points and long faults over FLARE; goes on where it was stopped
+	$(BIN)/python -m pytest -s -m "deployment and slow" tests/deployment
+
 test-slow: $(STAMP)  ## the long suites: fuzzing, real corpora at full size, kill -9
-	$(BIN)/python -m pytest -n 2 -m slow
+	$(BIN)/python -m pytest -n 2 -m "slow and not deployment"
 
 check: $(STAMP)  ## format, lint, types, direction of imports
 	$(BIN)/python scripts/check.py

@@ -80,6 +80,35 @@ def write_bytes(
         handle.write(data)
 
 
+def append_whole(descriptor: int, data: bytes) -> None:
+    """Add `data` behind the end of an open file, wholly or not at all; `os.fsync` is the caller's.
+
+    On a disk that is full a write may end half-way: what arrived is taken back.
+
+    Args:
+        descriptor: Of a file that this process alone writes to.
+        data: What to add.
+    """
+    end = os.lseek(descriptor, 0, os.SEEK_END)
+    rest = memoryview(data)
+    try:
+        while rest:
+            rest = rest[os.write(descriptor, rest) :]
+    except OSError:
+        os.ftruncate(descriptor, end)
+        os.lseek(descriptor, end, os.SEEK_SET)
+        raise
+
+
+def is_disk_full(error: BaseException | None) -> bool:
+    """Whether an error came of a disk without room, of a quota or of a limit on a file's size."""
+    while error is not None:
+        if isinstance(error, OSError) and error.errno in _FULL:
+            return True
+        error = error.__cause__ or error.__context__
+    return False
+
+
 def write_text(path: Path, text: str, *, owner_only: bool = False) -> None:
     """Put `text` at `path` in UTF-8, wholly or not at all."""
     write_bytes(path, text.encode(), owner_only=owner_only)

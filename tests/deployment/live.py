@@ -6,9 +6,10 @@ import os
 import signal
 import socket
 import subprocess
+import sys
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -66,6 +67,7 @@ class Live:
     processes: dict[str, subprocess.Popen[bytes]] = field(default_factory=dict)
     said: list[str] = field(default_factory=list)
     limits: Limits = field(default_factory=lambda: Limits(poll=0.5))
+    companion: "subprocess.Popen[bytes] | None" = None
     _stop: threading.Event = field(default_factory=threading.Event)
     _watch: threading.Thread | None = None
     _open: contextlib.ExitStack = field(default_factory=contextlib.ExitStack)
@@ -93,13 +95,29 @@ class Live:
         self._watch = threading.Thread(target=dog.watch, args=(self._stop,), daemon=True)
         self._watch.start()
 
+    def watch_apart(self) -> None:
+        """Run the watchdog as `fedner server start` does: in a process of its own."""
+        self._end_companion()
+        home = self.program(SERVER)
+        command = [sys.executable, "-m", "fedner.runs.deployment.watching", str(home.home)]
+        with (self.folder / "watchdog.log").open("ab") as log:
+            self.companion = subprocess.Popen(
+                command, env=home.environment, stdout=log, stderr=log, start_new_session=True
+            )
+
     def close(self) -> None:
         self._stop.set()
+        self._end_companion()
         self._open.close()
         for name, process in self.processes.items():
             stop(process, self.program(name), grace=1.0)
         if self._watch is not None:
             self._watch.join(30)
+
+    def _end_companion(self) -> None:
+        if self.companion is not None:
+            self.companion.kill()
+            self.companion.wait()
 
     @property
     def kit(self) -> AdminKit:
@@ -161,8 +179,8 @@ class Live:
 
     def job_pids(self, name: str) -> list[int]:
         """The processes of jobs, without the parent."""
-        parent = self.processes[name].pid
-        return [pid for pid in members(self.program(name).home) if pid != parent]
+        apart = {self.processes[name].pid, self.companion.pid if self.companion else 0}
+        return [pid for pid in members(self.program(name).home) if pid not in apart]
 
     def kill_job(self, name: str) -> None:
         for pid in self.job_pids(name):
@@ -181,6 +199,31 @@ class Live:
 def _kill(pid: int) -> None:
     with contextlib.suppress(ProcessLookupError):
         os.kill(pid, signal.SIGKILL)
+
+
+@contextmanager
+def slowed(pids: Sequence[int], asleep: float, awake: float) -> Iterator[None]:
+    """Let processes sleep and wake in turn, as on a machine that has no time for them."""
+    is_over = threading.Event()
+
+    def turns() -> None:
+        while not is_over.is_set():
+            for kind, seconds in ((signal.SIGSTOP, asleep), (signal.SIGCONT, awake)):
+                for pid in pids:
+                    with contextlib.suppress(ProcessLookupError):
+                        os.kill(pid, kind)
+                is_over.wait(seconds)
+
+    thread = threading.Thread(target=turns)
+    thread.start()
+    try:
+        yield
+    finally:
+        is_over.set()
+        thread.join()
+        for pid in pids:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGCONT)
 
 
 def until(holds: Callable[[], bool], seconds: float, what: str) -> float:

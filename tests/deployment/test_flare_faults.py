@@ -1,36 +1,23 @@
-"""Real processes are killed; the watchdog goes on; in the end not one bit differs."""
+"""Real processes are killed; the watchdog goes on; in the end not one bit differs.
+
+Two kills are quick enough for every change; all kinds, at random moments, are in
+`test_kill_points.py`, and what takes its time in `test_long_faults.py` (`make test-faults`).
+"""
 
 import time
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from live import (
-    NAMES,
-    RUN,
-    SERVER,
-    Live,
-    assert_same_tensors,
-    live,
-    reference,
-    tiny_settings,
-    until,
-)
+from live import NAMES, RUN, SERVER, Live, assert_same_tensors, live, reference, tiny_settings
 
 from fedner.engines.flare.job_ends import read_ends
-from fedner.engines.flare.watchdog import Limits
 
 pytestmark = pytest.mark.deployment
-ROUNDS = 120
+ROUNDS = 60
 # A busy machine of two cores is slow; on a quiet one these are 5 and 15.
 NOTICED, CLOSED = 8.0, 25.0
 VICTIM = NAMES[1]
-
-
-def _kill_platform(federation: Live) -> None:
-    federation.kill_all(VICTIM)
-    time.sleep(7)  # long enough to be missed
-    federation.start(VICTIM)
 
 
 def _kill_server(federation: Live) -> None:
@@ -40,13 +27,11 @@ def _kill_server(federation: Live) -> None:
 
 KILLS: dict[str, Callable[[Live], None]] = {
     "a platform's job": lambda federation: federation.kill_job(VICTIM),
-    "a whole platform": _kill_platform,
-    "the server's job": lambda federation: federation.kill_job(SERVER),
     "the whole server": _kill_server,
 }
 
 
-def test_same_tensors_after_every_kind_of_kill(tmp_path: Path) -> None:
+def test_same_tensors_after_kills(tmp_path: Path) -> None:
     with live(tmp_path, tiny_settings(ROUNDS)) as federation:
         federation.start()
         federation.watch()
@@ -62,7 +47,7 @@ def test_same_tensors_after_every_kind_of_kill(tmp_path: Path) -> None:
 def _kill_one(federation: Live, number: int, what: str, kill: Callable[[Live], None]) -> None:
     """Kill in the middle of a running job; wait until its successor trains."""
     federation.wait_jobs(lambda jobs: len(jobs) > number and not jobs[-1].is_over)
-    federation.wait_round(3 + 25 * number)
+    federation.wait_round(3 + 20 * number)
     num_jobs = len(federation.wait_jobs(bool))
     ends = len(_ends(federation))
     killed, began = time.time(), time.monotonic()
@@ -81,22 +66,3 @@ def _kill_one(federation: Live, number: int, what: str, kill: Callable[[Live], N
 
 def _ends(federation: Live) -> list:
     return read_ends(federation.homes.server.runs / RUN)
-
-
-@pytest.mark.slow
-def test_a_platform_that_keeps_dying_is_named_and_left_out(tmp_path: Path) -> None:
-    settings = tiny_settings(ROUNDS, participation={"quorum": 2})
-    limits = Limits(faults=1, poll=0.5, patience=5.0)
-    with live(tmp_path, settings, limits) as federation:
-        federation.start()
-        federation.watch()
-        federation.wait_connected()
-        federation.submit()
-        federation.wait_round(3)
-        federation.kill_job(VICTIM)
-        jobs = federation.wait_done()
-        # FLARE ends the whole job; its successor is without the platform, and says so.
-        assert len(jobs) == 2
-        assert [end.missing for end in _ends(federation)] == [{VICTIM: "platform-gone"}, {}]
-        assert f"run {RUN}: left out: {VICTIM} ended 1 jobs" in federation.said
-        until(lambda: federation.rounds() == ROUNDS, 10, "all rounds")

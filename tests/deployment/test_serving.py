@@ -118,10 +118,10 @@ def test_the_watchdog_leaves_a_stopped_run_alone(desk: Desk) -> None:
     folder = make_run(desk)
     append_end(folder, JobEnd("fault", {"north": "platform-gone"}, "gone", 10.0))
     job = JobState("1", RUN, "FINISHED:EXECUTION_EXCEPTION", 1.0)
-    standing = Standing([job], read_ends(folder), ["north"], None, ["north"], 20.0, 1.0)
+    standing = Standing([job], read_ends(folder), ["north"], None, ["north"], 20.0, 1.0, 2**40)
     assert decide(standing, Limits()).step == "submit"
     assert desk.answer(COORDINATOR, ["stop", RUN]) == {"stopped": RUN}
-    standing = Standing([job], read_ends(folder), ["north"], None, ["north"], 20.0, 1.0)
+    standing = Standing([job], read_ends(folder), ["north"], None, ["north"], 20.0, 1.0, 2**40)
     assert decide(standing, Limits()).step == "over"
 
 

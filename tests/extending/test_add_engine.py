@@ -70,7 +70,7 @@ def test_it_carries_a_whole_study_between_real_sites(tmp_path: Path) -> None:
     }
     algorithm = algorithm_for(study)
     with closing(LetterBoxes(lambda name: SiteAnswer(sites[name], algorithm), NAMES)) as engine:
-        done = coordinate(study, engine, tmp_path / "coordinator", timeout=60)
+        done = coordinate(study, engine, tmp_path / "coordinator")
     assert done.shared
     for name, tensor in expected.shared(2).items():
         assert torch.equal(done.shared[name], tensor)

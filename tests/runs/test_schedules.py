@@ -17,12 +17,12 @@ from fedner.models.features import select
 from fedner.models.tagger import Tagger
 from fedner.optimizers import OptimizerSettings
 from fedner.runs.local_training import finetune, train_baseline
-from fedner.runs.schedule import algorithm_for
+from fedner.runs.schedule import algorithm_for, run_settings
 from fedner.runs.simulation import open_sites, train_run
 from fedner.runs.site import Site
 from fedner.runs.site_platform import build_platform
 from fedner.seeds import derive
-from fedner.settings import Settings
+from fedner.settings import Settings, Study
 from fedner.training import TrainingSettings, train
 
 Make = Callable[..., Settings]
@@ -132,3 +132,12 @@ def test_a_late_platform_holds_out_by_what_it_splits_by(finished: Path, tmp_path
     platform = late(data=str(path), split={"by": "patient", "test": 0.5})
     with pytest.raises(FednerError, match=r"1 patients to train on.*at least 3 are needed"):
         joined(finished, tmp_path / "late", platform)
+
+
+def test_the_study_says_how_long_replies_may_take() -> None:
+    study = Study(
+        training={"rounds": 1},
+        participation={"timeout": 7.5},
+        platforms=[{"name": "a", "public_size": 40}],
+    )
+    assert run_settings(study, algorithm_for(study)).timeout == 7.5

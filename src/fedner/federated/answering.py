@@ -11,6 +11,8 @@ Where a platform goes on from:
 * Its process ended and another one answers: its newest stored private part that is not newer than
   the round before the order's. That it missed rounds is as if it had not been asked in them.
 
+* Its disk was full: as if its process had ended.
+
 Whatever goes wrong becomes a code with fixed words; the cause is written to the platform's own log.
 """
 
@@ -28,7 +30,7 @@ import torch
 from safetensors import safe_open
 from safetensors.torch import save_file
 
-from fedner.durable import owner_folder
+from fedner.durable import is_disk_full, owner_folder
 from fedner.errors import FednerError
 from fedner.federated.checkpoints import (
     FolderInUseError,
@@ -80,6 +82,9 @@ _log = logging.getLogger(__name__)
 def logged_failure(error: Exception, platform: str, order: Order) -> Failure:
     """Write an error, with its text, to the platform's own log; return what others may know."""
     where = f"platform {platform}, {order.verb!r:.20} of round {order.round!r:.20}"
+    if is_disk_full(error):
+        _log.error("%s: no room on the disk: %s", where, error)
+        return failure(platform, order.round, "disk-full")
     for kind, code in _CODES:
         if isinstance(error, kind):
             _log.warning("%s: %s", where, error)
@@ -156,6 +161,8 @@ class Answering:
             with one_thread():
                 return self._do(order)
         except Exception as error:  # noqa: BLE001 - one platform's fault must not end the others
+            if is_disk_full(error):
+                self._start_over()
             return logged_failure(error, self.name, order)
 
     def rest(self) -> None:
@@ -223,6 +230,8 @@ class Answering:
         try:
             found = self._live(order.round).scores(order)
         except _TELLS_NOTHING as error:
+            if is_disk_full(error):
+                raise
             _log.warning("platform %s reports no scores: %s", self.name, error.message)
             found = None
         if found is None:
@@ -300,6 +309,12 @@ class Answering:
         if self._platform is not None:
             self._platform.close()
             self._platform = None
+
+    def _start_over(self) -> None:
+        """Go on from what is stored, as another process would: the ledger is opened anew too."""
+        self._let_go()
+        self._drop_spill()
+        self._start = None
 
     def _spill_path(self) -> Path:
         if self._spill is None:

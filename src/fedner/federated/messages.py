@@ -78,6 +78,7 @@ FAILURES: Mapping[str, str] = {
     "round-passed": "it was asked for a round before its newest one, and not for a stored answer",
     "folder-in-use": "another process still works in its folder",
     "not-finite": "what it computed has numbers that are not finite",
+    "disk-full": "its disk is full",
     "error": "it cannot take part; its own log says why",
     "unexpected": "it failed; its own log says why",
     "malformed": "its reply was not a message of this version",

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from fedner.durable import write_bytes
+from fedner.durable import append_whole, write_bytes
 from fedner.errors import FednerError
 from fedner.federated.messages import Failure, Verb
 from fedner.federated.screening import Refusal
@@ -166,7 +166,7 @@ class RecordFile:
         if self._handle is None:
             flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT
             self._handle = os.open(self.path, flags, 0o600)
-        os.write(self._handle, record.line())
+        append_whole(self._handle, record.line())
 
     def sync(self) -> None:
         """Make the lines durable: before the checkpoint of their round."""

@@ -343,7 +343,8 @@ class _Coordinator:
 
     def _finish(self, state: _State) -> Mapping[str, ScoreReport]:
         order = replace(self._order("finish", state.round), shared=state.shared)
-        return self._ask(ScoreReport, order, state.missing)
+        unhurried = replace(self, settings=replace(self.settings, timeout=None))
+        return unhurried._ask(ScoreReport, order, state.missing)
 
 
 def _check(settings: RunSettings, engine: Engine, folder: Path | None) -> None:

@@ -44,7 +44,6 @@ def coordinate(
     files: PublicFiles | None = None,
     device: str = "cpu",
     run_name: str | None = None,
-    timeout: float | None = None,
     initial: InitialModel | Path | str | None = None,
 ) -> RunRecord:
     """Run a study to its last round, then let every platform finish by itself.
@@ -76,7 +75,6 @@ def coordinate(
         files: The study's embeddings, opened: needed only where the study trains them.
         device: Where the sums are computed.
         run_name: Names the run to the platforms; None takes the study's title.
-        timeout: Seconds that all replies to an order may take; None waits for ever.
         initial: The model that the study begins with, opened or its folder; platforms get its
             weights with the first order.
 
@@ -91,7 +89,7 @@ def coordinate(
     model = _initial(study, initial)
     first, began = first_weights(plan, model), None if model is None else facts_of(study, model)
     settings = run_settings(study, chosen, server_noise(plan, chosen), run_name)
-    settings = replace(settings, timeout=timeout, summation=summation)
+    settings = replace(settings, summation=summation)
     if folder is not None:
         RunFolder(Path(folder)).keep_study(study)
         if began is not None:

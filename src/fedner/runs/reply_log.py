@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from fedner.durable import owner_folder
+from fedner.durable import append_whole, owner_folder
 from fedner.errors import FednerError
 from fedner.federated.messages import (
     Failure,
@@ -80,7 +80,7 @@ class ReplyLog:
         """Add one line."""
         if self._handle is None:
             self._handle = _open_whole_lines(self.path)
-        os.write(self._handle, json.dumps(asdict(sent), ensure_ascii=False).encode() + b"\n")
+        append_whole(self._handle, json.dumps(asdict(sent), ensure_ascii=False).encode() + b"\n")
 
     def close(self) -> None:
         """Make the lines durable and close the file; may be called twice."""

@@ -69,6 +69,7 @@ def run_settings(
         rule=RULES[asked.aggregation],
         norms=NormRule(asked.norm_factor, asked.norm_bound),
         on_refusal=asked.on_refusal,
+        timeout=asked.timeout,
         evaluate_every=_evaluate_every(study, algorithm),
         # The last round is always kept: it is the result.
         checkpoint_every=_checkpoint_every(study, algorithm, noise) or rounds,

@@ -270,7 +270,6 @@ def _train(
             files=plan.files,
             device=plan.device,
             run_name=run_name,
-            timeout=settings.engine.timeout,
             initial=initial,
         )
 

@@ -307,10 +307,16 @@ class TrainingSettings(Section):
 
 
 class ParticipationSettings(Section):
-    """Who is asked in a round, how many must answer, and which updates are refused."""
+    """Who is asked in a round, how many must answer in what time, and which updates are refused.
+
+    `timeout` is how many seconds all replies to an order may take: who has not answered then is
+    missing, and the quorum decides. What platforms do by themselves after the last round takes as
+    long as it takes.
+    """
 
     sample: Positive | None = None
     quorum: Positive | None = None
+    timeout: Rate | None = None
     aggregation: Literal["mean", "median", "median-norm"] = "mean"
     norm_factor: Annotated[float, Field(gt=1)] | None = 100.0
     norm_bound: Rate | None = None
@@ -333,8 +339,7 @@ class EngineSettings(Section):
 
     On a GPU workers train the baselines side by side; rounds are taken in this process. `spill`
     holds one platform of each process in memory and the others on disk. `as_bytes` sends orders and
-    replies through their byte form even within one process, as on a network. `timeout` is how many
-    seconds all replies to an order may take; who has not answered then is missing.
+    replies through their byte form even within one process, as on a network.
     On a GPU the steps of rounds are recorded and replayed (`recorded_graphs`) where the tagger
     allows it.
 
@@ -347,5 +352,4 @@ class EngineSettings(Section):
     device: Device = "cpu"
     spill: bool = False
     as_bytes: bool = False
-    timeout: Rate | None = None
     recorded_graphs: RecordedGraphs = "auto"

@@ -3,7 +3,7 @@
 import sys
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -13,6 +13,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from parity import check_parity
 
+import fedner.engines.flare.engine as engine_module
 from fedner.engines.flare.engine import OK, FlareEngine, StoppedError
 from fedner.engines.roster import MakeAnswer, Roster
 from fedner.federated.message_bytes import order_from_bytes, to_bytes
@@ -59,6 +60,7 @@ class Scripted:
     def __init__(self, name: str) -> None:
         self.name = name
         self.is_alive = True
+        self.is_silent = False
         self.error: Exception | None = None
         self.reply: bytes | None = None
         self.code = OK
@@ -74,15 +76,21 @@ class Scripted:
             raise self.error
         return self.code, to_bytes(Update(self.name, round_)) if self.reply is None else self.reply
 
-    def ping(self, timeout: float) -> None:  # noqa: ARG002
+    def ping(self, timeout: float) -> None:
         self.pings += 1
         if not self.is_alive:
             raise ConnectionError
+        if self.is_silent:
+            time.sleep(timeout)
+            raise TimeoutError
 
 
 @pytest.fixture
-def links() -> dict[str, Scripted]:
-    return {name: Scripted(name) for name in ("a", "b")}
+def links() -> Iterator[dict[str, Scripted]]:
+    made = {name: Scripted(name) for name in ("a", "b")}
+    yield made
+    for link in made.values():
+        link.held.set()  # a thread that waits would keep the process from its end
 
 
 def asked(
@@ -125,6 +133,40 @@ def test_a_slow_platform_that_answers_pings_is_waited_for(links: dict[str, Scrip
     with quick(links) as engine:
         assert asked(engine) == {"a": 1, "b": 1}
     assert links["b"].pings >= 3
+
+
+def test_a_platform_that_is_silent_while_it_builds_is_waited_for_once(
+    links: dict[str, Scripted], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(engine_module, "PING_TIMEOUT", 0.2)
+    links["b"].held.clear()
+    links["b"].is_silent = True
+    threading.Timer(1.0, links["b"].held.set).start()
+    with quick(links) as engine:
+        assert asked(engine) == {"a": 1, "b": 1}
+        links["b"].held.clear()  # it has worked: now silence says that it is gone
+        began = time.monotonic()
+        assert asked(engine, 2) == {"a": 2, "b": "platform-gone"}
+        assert time.monotonic() - began < 1
+
+
+def test_what_is_no_work_yet_leaves_the_longer_limit(
+    links: dict[str, Scripted], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(engine_module, "PING_TIMEOUT", 0.2)
+    with quick(links) as engine:
+        assert [each.round for each in engine.ask({"b": Order("run", 1, verb="load")})] == [1]
+        links["b"].held.clear()
+        links["b"].is_silent = True
+        threading.Timer(1.0, links["b"].held.set).start()
+        assert asked(engine, 1)["b"] == 1
+        # And it is not waited for without end.
+        links["a"].held.clear()
+        links["a"].is_silent = True
+    with FlareEngine(
+        links, ["a"], ping_seconds=0.05, gone_seconds=0.1, starting_seconds=0.5
+    ) as engine:
+        assert asked(engine, 1) == {"a": "platform-gone"}
 
 
 def test_beyond_its_timeout_it_is_late_and_its_reply_is_dropped(
@@ -176,3 +218,29 @@ def test_a_job_that_was_stopped_asks_nobody(links: dict[str, Scripted]) -> None:
     links["b"].error = StoppedError()
     with quick(links) as engine, pytest.raises(StoppedError):
         asked(engine)
+
+
+def test_who_ended_a_job_that_was_stopped(
+    links: dict[str, Scripted], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """FLARE stops a job before the platform whose process ended counts as gone."""
+    monkeypatch.setattr(engine_module, "_PING_TRAVEL", 0.1)
+    links["b"].held.clear()
+    links["b"].is_alive = False
+    links["b"].error = StoppedError()
+    threading.Timer(0.7, links["b"].held.set).start()
+    with FlareEngine(links, list(links), ping_seconds=0.3, gone_seconds=30) as engine:
+        with pytest.raises(StoppedError):
+            asked(engine)
+        assert engine.gone == {}
+        assert engine.lost == {"b": "platform-gone"}
+
+
+def test_nobody_ended_a_job_that_a_person_stopped(links: dict[str, Scripted]) -> None:
+    links["b"].held.clear()
+    links["b"].error = StoppedError()
+    threading.Timer(0.7, links["b"].held.set).start()
+    with FlareEngine(links, list(links), ping_seconds=0.1, gone_seconds=30) as engine:
+        with pytest.raises(StoppedError):
+            asked(engine)
+        assert engine.lost == {}

@@ -18,7 +18,7 @@ LIMITS = Limits(faults=2, jobs=5, window=1000, patience=30)
 
 def standing(status: str = FAULT, **changes: Any) -> Standing:
     job = JobState("1", "run", status, 100.0)
-    return replace(Standing([job], [], NAMES, None, NAMES, 200.0, 0.0), **changes)
+    return replace(Standing([job], [], NAMES, None, NAMES, 200.0, 0.0, 2**40), **changes)
 
 
 def gone(*names: str, time: float = 150.0) -> JobEnd:
@@ -77,6 +77,40 @@ def test_what_another_job_cannot_cure_is_over() -> None:
     assert decide(standing(ends=[replace(failed, time=50.0)]), LIMITS).step == "submit"
 
 
+def full(time: float, *, at_server: bool = False) -> JobEnd:
+    if at_server:
+        return JobEnd("fault", {}, "full", time, "disk-full")
+    return JobEnd("fault", {"b": "disk-full"}, "full", time)
+
+
+def test_a_full_disk_is_waited_for_longer_each_time() -> None:
+    once = standing(ends=[full(198.0)])
+    waits = decide(once, LIMITS)
+    assert (waits.step, waits.words) == ("wait", "waits for room on the disk of b")
+    assert decide(replace(once, now=203.0), LIMITS).step == "submit"
+    again = replace(once, ends=[full(180.0), full(198.0)])
+    assert decide(replace(again, now=207.9), LIMITS).step == "wait"
+    assert decide(replace(again, now=208.1), LIMITS).step == "submit"
+    often = replace(once, ends=[full(198.0 - n) for n in range(200, -1, -1)])
+    assert decide(replace(often, now=490.0), LIMITS).step == "wait"
+    assert decide(replace(often, now=499.0), LIMITS).step == "submit"
+    server = replace(once, ends=[full(198.0, at_server=True)])
+    assert decide(server, LIMITS).words == "waits for room on the disk of the server"
+    # Another fault since: the pause begins anew.
+    assert decide(replace(once, ends=[full(190.0), gone("a", time=198.0)]), LIMITS).step == "submit"
+
+
+def test_a_full_disk_counts_against_nobody() -> None:
+    jobs = [JobState(str(n), "run", FAULT, 100.0 + n) for n in range(9)]
+    ends = [full(100.0 + n) for n in range(9)]
+    assert decide(standing(jobs=jobs, ends=ends, now=600.0), LIMITS).platforms == NAMES
+
+
+def test_nothing_is_submitted_to_a_server_without_room() -> None:
+    waits = decide(standing(room=1000), LIMITS)
+    assert (waits.step, waits.words) == ("wait", "waits for room on the server's disk")
+
+
 def test_gives_up_where_every_job_ends() -> None:
     jobs = [JobState(str(n), "run", FAULT, 100.0 + n) for n in range(5)]
     assert decide(standing(jobs=jobs), LIMITS).step == "over"
@@ -88,6 +122,7 @@ def test_gives_up_where_every_job_ends() -> None:
     [
         ({"a": "platform-gone"}, "fault"),
         ({"a": "platform-gone", "b": "folder-in-use"}, "fault"),
+        ({"a": "disk-full"}, "fault"),
         ({"a": "platform-gone", "b": "budget-spent"}, "failed"),
         ({}, "failed"),
     ],
@@ -97,7 +132,7 @@ def test_which_ends_are_faults(missing: dict[str, str], outcome: str) -> None:
 
 
 def test_ends_are_kept_line_by_line_and_a_torn_line_is_left_out(tmp_path: Path) -> None:
-    first, second = gone("a"), JobEnd("done", {}, "", 3.0)
+    first, second = full(2.0, at_server=True), JobEnd("done", {}, "", 3.0)
     append_end(tmp_path / "run", first)
     append_end(tmp_path / "run", second)
     with (tmp_path / "run" / "jobs.jsonl").open("ab") as file:

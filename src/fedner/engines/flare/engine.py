@@ -3,6 +3,10 @@
 A link calls one platform. While a reply is awaited the platform is pinged, so that one whose
 process, machine or network ended is noticed within seconds, however long a round may take. It then
 counts as gone until a ping comes through again.
+
+A platform that reads its data and builds its model may be silent for a while, since Python answers
+no ping meanwhile. Until its first work is done it is given longer, unless pings fail at once: then
+its connection is cut, and nobody is there.
 """
 
 import queue
@@ -14,15 +18,18 @@ from typing import Protocol
 
 from fedner.engines.allocator import keep_freed_memory
 from fedner.federated.message_bytes import reply_from_bytes, to_bytes
-from fedner.federated.messages import Failure, Order, Reply, failure
+from fedner.federated.messages import Failure, Order, Reply, Verb, failure
 from fedner.federated.tensor_bytes import NotFiniteError
 
 OK = "ok"
 PING_SECONDS = 1.5  # between two pings
 PING_TIMEOUT = 2.0
 GONE_SECONDS = 4.5  # without a sign of life
+STARTING_SECONDS = 60.0  # without one, before the first work is done
+_WORK: frozenset[Verb] = frozenset({"round", "sum", "evaluate", "finish"})
 _FOR_EVER = 30 * 24 * 3600.0  # FLARE wants a number
 _NEAR_END = 0.1
+_PING_TRAVEL = 0.2
 _THREADS_PER_PLATFORM = 8  # calls that hang until their timeout, beside the live one
 
 
@@ -50,6 +57,7 @@ class _Came:
         data: The reply; None where there is none.
         code: Why there is none.
         error: What ends the whole run; None where only one platform is concerned.
+        is_cut: Whether a ping failed at once, and not by silence.
     """
 
     name: str
@@ -57,16 +65,28 @@ class _Came:
     data: bytes | None = None
     code: str = ""
     error: BaseException | None = None
+    is_cut: bool = False
 
 
 @dataclass(slots=True)
 class _Pulse:
-    """When a platform was last heard of, and whether a ping is under way."""
+    """When a platform was last heard of, and whether a ping is under way.
+
+    Attributes:
+        heard: The last sign of life.
+        is_pinged: Whether a ping is under way.
+        pinged: When the last one was sent.
+        is_gone: Whether it counts as gone.
+        is_cut: Whether the last ping failed at once.
+        has_worked: Whether it has done work in this job, so that it reads and builds no more.
+    """
 
     heard: float
     is_pinged: bool = False
     pinged: float = 0.0
     is_gone: bool = False
+    is_cut: bool = False
+    has_worked: bool = False
 
 
 @dataclass(slots=True)
@@ -76,6 +96,7 @@ class _Call:
     sequence: int
     awaited: dict[str, int]
     end: float | None
+    is_work: bool = False
     failed: list[Reply] = field(default_factory=list)
 
 
@@ -89,6 +110,7 @@ class FlareEngine:
         *,
         ping_seconds: float = PING_SECONDS,
         gone_seconds: float = GONE_SECONDS,
+        starting_seconds: float = STARTING_SECONDS,
     ) -> None:
         """Make the engine.
 
@@ -97,14 +119,17 @@ class FlareEngine:
             names: All platforms of the study; those without a link are gone from the beginning.
             ping_seconds: How long after a sign of life a platform that is awaited is pinged.
             gone_seconds: How long without any a platform counts as gone.
+            starting_seconds: The same of one that has not yet worked, and whose connection stands.
         """
         keep_freed_memory()
         self._links = dict(links)
         self._names = sorted(names)
         self._ping_seconds = ping_seconds
         self._gone_seconds = gone_seconds
+        self._starting_seconds = starting_seconds
         self._sequence = 0
         self._missing: dict[str, str] = {}
+        self._awaited: Mapping[str, int] = {}
         self._came: queue.SimpleQueue[_Came] = queue.SimpleQueue()
         self._pulses = {name: _Pulse(time.monotonic()) for name in self._links}
         num_threads = max(1, len(self._links)) * _THREADS_PER_PLATFORM
@@ -132,6 +157,18 @@ class FlareEngine:
         """Who was there when the job began and is gone now, and the code of that failure."""
         return {name: "platform-gone" for name, pulse in self._pulses.items() if pulse.is_gone}
 
+    @property
+    def lost(self) -> Mapping[str, str]:
+        """Who ended a job that was stopped: those who are gone, else those who fell silent.
+
+        FLARE stops a whole job about two seconds after one platform's process has ended, which is
+        before that platform counts as gone. One that is at work has answered a ping by then.
+        """
+        silent = time.monotonic() - self._ping_seconds - _PING_TRAVEL
+        quiet = [name for name in self._awaited if self._pulses[name].heard < silent]
+        cut = [name for name in quiet if self._pulses[name].is_cut]
+        return self.gone or dict.fromkeys(sorted(cut or quiet), "platform-gone")
+
     def ask(self, orders: Mapping[str, Order], timeout: float | None = None) -> Iterator[Reply]:
         """Hand each platform its order, and give replies as they come.
 
@@ -147,6 +184,8 @@ class FlareEngine:
     def _asked(self, orders: Mapping[str, Order], timeout: float | None) -> Iterator[Reply]:
         self._sequence += 1
         call = _Call(self._sequence, {}, None if timeout is None else time.monotonic() + timeout)
+        self._awaited = call.awaited
+        call.is_work = any(order.verb in _WORK for order in orders.values())
         self._send(call, orders, timeout)
         yield from call.failed
         while call.awaited:
@@ -198,11 +237,17 @@ class FlareEngine:
     def _patience(self, call: _Call) -> float:
         """Return how long nothing need be done if nothing comes."""
         now = time.monotonic()
-        ends = [self._pulses[name].heard + self._gone_seconds for name in call.awaited]
+        pulses = [self._pulses[name] for name in call.awaited]
+        ends = [pulse.heard + self._limit(pulse) for pulse in pulses]
         ends += [max(p.heard, p.pinged) + self._ping_seconds for p in self._idle(call)]
         if call.end is not None:
             ends.append(call.end)
         return max(0.0, min(ends) - now)
+
+    def _limit(self, pulse: _Pulse) -> float:
+        """Return after how many seconds of silence a platform counts as gone."""
+        is_starting = not pulse.has_worked and not pulse.is_cut
+        return self._starting_seconds if is_starting else self._gone_seconds
 
     def _idle(self, call: _Call) -> list[_Pulse]:
         return [self._pulses[name] for name in call.awaited if not self._pulses[name].is_pinged]
@@ -219,8 +264,10 @@ class FlareEngine:
         if found.sequence != call.sequence or found.name not in call.awaited:
             return  # a ping, or a reply that is too late
         round_ = call.awaited.pop(found.name)
+        pulse = self._pulses[found.name]
         if found.code == "platform-gone":
-            self._pulses[found.name].is_gone = True
+            pulse.is_gone = True
+        pulse.has_worked = pulse.has_worked or (call.is_work and not found.code)
         yield _reply(found, round_)
 
     def _hear(self, found: _Came) -> None:
@@ -233,7 +280,7 @@ class FlareEngine:
             raise found.error
         pulse = self._pulses[found.name]
         if found.sequence == 0:
-            pulse.is_pinged = False
+            pulse.is_pinged, pulse.is_cut = False, found.is_cut
         if not found.code:
             pulse.heard, pulse.is_gone = time.monotonic(), False
 
@@ -242,7 +289,7 @@ class FlareEngine:
         now = time.monotonic()
         for name in list(call.awaited):
             pulse = self._pulses[name]
-            if now - pulse.heard >= self._gone_seconds:
+            if now - pulse.heard >= self._limit(pulse):
                 pulse.is_gone = True
                 yield failure(name, call.awaited.pop(name), "platform-gone")
             elif call.end is not None and now >= call.end:
@@ -275,13 +322,15 @@ class FlareEngine:
 
     def _pinged(self, name: str) -> None:
         """Ping a platform, in a thread."""
+        end = time.monotonic() + PING_TIMEOUT
         try:
             self._links[name].ping(PING_TIMEOUT)
             self._came.put(_Came(name, 0))
         except StoppedError as error:
             self._came.put(_Came(name, 0, error=error))
-        except Exception:  # noqa: BLE001 - silence is all that a failed ping says
-            self._came.put(_Came(name, 0, code="no-reply"))
+        except Exception:  # noqa: BLE001 - whatever broke, no sign of life came
+            is_cut = time.monotonic() < end - _NEAR_END
+            self._came.put(_Came(name, 0, code="no-reply", is_cut=is_cut))
 
 
 def _bytes_of(order: Order) -> bytes | None:

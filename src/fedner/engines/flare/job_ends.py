@@ -13,13 +13,14 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Literal, get_args
 
-from fedner.durable import owner_folder
+from fedner.durable import append_whole, owner_folder
 from fedner.federated.messages import is_code
 
 JOB_ENDS = "jobs.jsonl"
 Outcome = Literal["done", "fault", "failed", "stopped"]
-# What another job can cure: a platform that is back, or an orphan that has ended.
-PASSING = ("platform-gone", "no-reply", "worker-died", "folder-in-use")
+DISK_FULL = "disk-full"
+# What another job can cure: a platform that is back, an orphan that has ended, room on a disk.
+PASSING = ("platform-gone", "no-reply", "worker-died", "folder-in-use", DISK_FULL)
 _MOST_BYTES = 2**22  # of the newest lines
 
 
@@ -33,12 +34,20 @@ class JobEnd:
         missing: Who did not answer at last, and the code of the failure.
         words: Why it ended, for people.
         time: When, in seconds since 1970.
+        code: What the server itself lacked: "disk-full"; empty where it lacked nothing.
     """
 
     outcome: Outcome
     missing: Mapping[str, str] = field(default_factory=dict)
     words: str = ""
     time: float = 0.0
+    code: str = ""
+
+    @property
+    def full_disks(self) -> tuple[str, ...]:
+        """Whose disk was full, the server's among them."""
+        named = [name for name, code in sorted(self.missing.items()) if code == DISK_FULL]
+        return (*named, *(["the server"] if self.code == DISK_FULL else []))
 
 
 def job_end(missing: Mapping[str, str], words: str) -> JobEnd:
@@ -47,12 +56,17 @@ def job_end(missing: Mapping[str, str], words: str) -> JobEnd:
     return JobEnd("fault" if is_passing else "failed", dict(missing), words, time.time())
 
 
+def full_disk_end(words: str) -> JobEnd:
+    """Return how a job ended whose server had no room on its disk."""
+    return JobEnd("fault", {}, words, time.time(), DISK_FULL)
+
+
 def append_end(folder: Path, end: JobEnd) -> None:
     """Add a line, durably."""
     path = owner_folder(folder) / JOB_ENDS
     handle = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
     try:
-        os.write(handle, (json.dumps(asdict(end)) + "\n").encode())
+        append_whole(handle, (json.dumps(asdict(end)) + "\n").encode())
         os.fsync(handle)
     finally:
         os.close(handle)
@@ -72,12 +86,15 @@ def parse_ends(lines: Iterable[bytes | str]) -> list[JobEnd]:
 
 
 def faults_by_platform(ends: Sequence[JobEnd], since: float) -> dict[str, int]:
-    """Return how many jobs ended since then because a platform was missing, by its name."""
+    """Return how many jobs ended since then because a platform was missing, by its name.
+
+    A platform whose disk is full is waited for: it has not died.
+    """
     counts: dict[str, int] = {}
     for before, end in pairwise((JobEnd("done"), *ends)):
         was_stopped = before.outcome == "stopped"  # the end of a job that was being stopped
         if end.outcome == "fault" and end.time >= since and not was_stopped:
-            for name in end.missing:
+            for name in end.missing.keys() - {*end.full_disks}:
                 counts[name] = counts.get(name, 0) + 1
     return counts
 
@@ -89,6 +106,7 @@ def _parsed(line: bytes | str) -> JobEnd | None:
         outcome = table["outcome"]
         if outcome not in get_args(Outcome):
             return None
-        return JobEnd(outcome, missing, str(table["words"]), float(table["time"]))
+        code = DISK_FULL if table.get("code") == DISK_FULL else ""
+        return JobEnd(outcome, missing, str(table["words"]), float(table["time"]), code)
     except (ValueError, KeyError, TypeError, AttributeError):
         return None

@@ -6,11 +6,13 @@ mind but what FLARE's store and the run folders hold, and may itself be stopped 
 
 import json
 import logging
+import shutil
 import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import takewhile
 from pathlib import Path
 from typing import Any, Literal
 
@@ -36,6 +38,10 @@ class Limits:
         jobs: How many jobs of a run may end in all, whoever was at fault.
         window: Only faults of the last so many seconds count.
         patience: How many seconds a quorum waits for the others.
+        first_pause: How many seconds a job waits after one that met a full disk; twice as many
+            after the next one, and so on.
+        longest_pause: The most of these.
+        room: How many bytes must be free on the server's disk before a job is submitted.
         poll: Seconds between two looks.
     """
 
@@ -43,6 +49,9 @@ class Limits:
     jobs: int = 50
     window: float = 3600.0
     patience: float = 60.0
+    first_pause: float = 5.0
+    longest_pause: float = 300.0
+    room: int = 2**24
     poll: float = 1.0
 
 
@@ -58,6 +67,7 @@ class Standing:
         connected: The platforms that the server hears of.
         now: Seconds since 1970.
         idle: For how many seconds no job of it has been running.
+        room: The free bytes on the server's disk.
     """
 
     jobs: Sequence[JobState]
@@ -67,6 +77,7 @@ class Standing:
     connected: Sequence[str]
     now: float
     idle: float
+    room: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,9 +121,14 @@ def _next_job(standing: Standing, limits: Limits) -> Decision:
     needed = len(standing.names) if standing.quorum is None else standing.quorum
     if len(stays) < needed:
         return Decision("over", words=f"too few platforms are left: {named}")
+    if standing.room < limits.room:
+        return Decision("wait", words="waits for room on the server's disk")
+    num_full = sum(bool(end.full_disks) for end in standing.ends if end.time >= since)
     recent = [job for job in standing.jobs if job.submitted >= since and not job.is_done]
-    if len(recent) >= limits.jobs:
+    if len(recent) - num_full >= limits.jobs:
         return Decision("over", words=f"{len(recent)} jobs ended before their time")
+    if full := _paused_for(standing, limits):
+        return Decision("wait", words=f"waits for room on the disk of {full}")
     here = [name for name in stays if name in standing.connected]
     words = f"left out: {named}" if named else ""
     is_enough = standing.idle >= limits.patience and len(here) >= needed
@@ -120,6 +136,16 @@ def _next_job(standing: Standing, limits: Limits) -> Decision:
         return Decision("submit", stays, words)
     missing = ", ".join(name for name in stays if name not in here)
     return Decision("wait", words=f"waits for {missing}")
+
+
+def _paused_for(standing: Standing, limits: Limits) -> str:
+    """Return whose disk was full so lately that another job would meet it again."""
+    full = list(takewhile(bool, (end.full_disks for end in reversed(standing.ends))))
+    if not full:
+        return ""
+    pause = min(limits.longest_pause, limits.first_pause * 2.0 ** min(len(full) - 1, 30))
+    is_due = standing.now >= standing.ends[-1].time + pause
+    return "" if is_due else ", ".join(full[0])
 
 
 def close_stale_jobs(store: Path) -> list[str]:
@@ -213,6 +239,7 @@ class Watchdog:
             connected,
             now,
             now - began,
+            _free_bytes(self._runs),
         )
         decision = decide(standing, self._limits)
         if decision.words:
@@ -228,6 +255,10 @@ class Watchdog:
         if self._said.get(run) != words:
             self._said[run] = words
             self._say(f"run {run}: {words}")
+
+
+def _free_bytes(folder: Path) -> int:
+    return shutil.disk_usage(folder).free if folder.exists() else 2**63
 
 
 def submit(session: AdminSession, spec: JobSpec) -> str:

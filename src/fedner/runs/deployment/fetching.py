@@ -11,11 +11,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from fedner.durable import write_bytes
+from fedner.durable import owner_folder, write_bytes
 from fedner.engines.flare.job import require_run_name
 from fedner.engines.flare.session import AdminSession
 from fedner.errors import FednerError
-from fedner.federated.checkpoints import owner_folder
 from fedner.runs.deployment.homes import FederationHome, PlatformHome
 from fedner.runs.deployment.serving import CHUNK_BYTES, MODEL, MODEL_FILE, NEWEST, RECORDS
 from fedner.runs.deployment.sessions import coordinator_session, platform_session

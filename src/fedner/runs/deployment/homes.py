@@ -227,8 +227,6 @@ def begin_home(path: Path) -> None:
     Raises:
         FednerError: Something is there already.
     """
-    from fedner.federated.checkpoints import owner_folder  # torch; FLARE's server needs none
-
     if path.exists() and (not path.is_dir() or any(path.iterdir())):
         raise FednerError(
             f"{path} is already there and not an empty folder",
@@ -240,8 +238,6 @@ def begin_home(path: Path) -> None:
 
 def make_flare_folders(home: ServerHome | PlatformHome) -> None:
     """Make the folders that FLARE works in, for the owner alone."""
-    from fedner.federated.checkpoints import owner_folder
-
     for folder in (*(home.workspace / name for name in FLARE_FOLDERS), home.runs, home.user):
         owner_folder(folder)
     owner_folder(home.logs)

@@ -5,8 +5,9 @@ import time
 from collections.abc import Mapping
 from pathlib import Path
 
+from fedner.durable import is_disk_full
 from fedner.engines.flare.engine import FlareEngine, Link, StoppedError
-from fedner.engines.flare.job_ends import JobEnd, append_end, job_end
+from fedner.engines.flare.job_ends import JobEnd, append_end, full_disk_end, job_end
 from fedner.errors import FednerError
 from fedner.federated.checkpoints import FolderInUseError
 from fedner.federated.record import RoundRecord
@@ -39,14 +40,29 @@ def coordinate_job(study: Study, run: str, folder: Path, links: Mapping[str, Lin
             raise  # the last job of this run still ends: it says by itself how
         except StoppedError:
             # FLARE ends the whole job some seconds after one platform's process has died.
-            if engine.gone:
-                append_end(folder, job_end(engine.gone, "a platform's process ended"))
+            if lost := engine.lost:
+                _append_end(folder, job_end(lost, "a platform's process ended"))
             raise
-        except FednerError as error:
-            append_end(folder, job_end(engine.missing, error.message))
+        except (FednerError, OSError) as error:
+            _append_end(folder, _end_of(error, engine))
             raise
     append_end(folder, JobEnd("done", time=time.time()))
     return done
+
+
+def _end_of(error: FednerError | OSError, engine: FlareEngine) -> JobEnd:
+    if is_disk_full(error):
+        return full_disk_end("the server's disk is full")
+    words = error.message if isinstance(error, FednerError) else f"the server failed: {error}"
+    return job_end(engine.missing, words)
+
+
+def _append_end(folder: Path, end: JobEnd) -> None:
+    """Say how a job ended, as far as the disk has room for that."""
+    try:
+        append_end(folder, end)
+    except OSError as error:
+        _log.warning("the end of the job could not be noted: %s", error)
 
 
 def _tell(record: RoundRecord) -> None:

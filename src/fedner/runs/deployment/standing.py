@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from fedner.engines.flare.job_ends import JobEnd, faults_by_platform
+from fedner.engines.flare.job_ends import DISK_FULL, JobEnd, faults_by_platform
 from fedner.engines.flare.session import JobState
 from fedner.engines.flare.watchdog import STOPPED, Limits, Standing, decide
 from fedner.federated.messages import FAILURES
@@ -133,8 +133,11 @@ def _phase(
     if newest.status == STOPPED:
         return "stopped", ""
     quorum = study.participation.quorum
-    standing = Standing(jobs, ends, study.names, quorum, connected, now, 0.0)
-    decision = decide(standing, Limits())
+    limits = Limits()
+    # The coordinator does not see the server's disk: a full one is told by how the job ended.
+    room = 0 if ends and ends[-1].code == DISK_FULL else limits.room
+    standing = Standing(jobs, ends, study.names, quorum, connected, now, 0.0, room)
+    decision = decide(standing, limits)
     if decision.step != "over":
         return "interrupted", decision.words
     last = [end for end in ends if end.time >= newest.submitted]

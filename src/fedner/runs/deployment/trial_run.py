@@ -18,10 +18,9 @@ from types import FrameType
 from typing import Any
 
 from fedner.corpus.synthetic import PLATFORMS
-from fedner.durable import write_text
+from fedner.durable import owner_folder, write_text
 from fedner.engines.flare.processes import end_members
 from fedner.errors import FednerError
-from fedner.federated.checkpoints import owner_folder
 from fedner.runs.deployment.homes import PlatformHome, ServerHome
 from fedner.runs.deployment.kits import Place
 from fedner.runs.deployment.sessions import coordinator_session, require_reachable

@@ -3,6 +3,7 @@
 import logging
 from datetime import UTC, datetime
 
+from fedner.durable import is_disk_full
 from fedner.errors import FednerError
 from fedner.federated.engine import Answer
 from fedner.federated.messages import (
@@ -62,13 +63,20 @@ class GuardedAnswer:
             )
             if self._num_updates is not None and line.is_update:
                 self._num_updates += 1
-        except FednerError as error:
-            _log.error("platform %s sends nothing: %s", self._site.name, error)
-            return failure(self._site.name, order.round, "record-failed")
-        except Exception:  # noqa: BLE001 - one order must not end the platform
-            _log.exception("platform %s sends nothing", self._site.name)
-            return failure(self._site.name, order.round, "unexpected")
+        except Exception as error:  # noqa: BLE001 - one order must not end the platform
+            return failure(self._site.name, order.round, self._noted(error))
         return reply
+
+    def _noted(self, error: Exception) -> str:
+        """Write an error to the platform's own log; return the code that others may know."""
+        if is_disk_full(error):
+            _log.error("platform %s sends nothing, its disk is full: %s", self._site.name, error)
+            return "disk-full"
+        if isinstance(error, FednerError):
+            _log.error("platform %s sends nothing: %s", self._site.name, error)
+            return "record-failed"
+        _log.error("platform %s sends nothing", self._site.name, exc_info=error)
+        return "unexpected"
 
     def rest(self) -> None:
         """Hold no more memory than needed until the next order."""
