@@ -19,6 +19,7 @@ from fedner.engines.flare.job_ends import JobEnd, read_ends
 
 LONGEST = 120.0  # seconds until a run must go on, on a machine that does other things too
 _STOPPED_SECONDS = 7.0  # long enough to be missed
+_CLOSES_SECONDS = 5.0  # until FLARE has closed a job whose process at the server ended
 _PLACE = Path(os.environ.get("FEDNER_FAULTS", "build/faults.jsonl"))
 
 
@@ -31,7 +32,7 @@ class Point:
         kind: What is killed; a key of `KINDS`.
         victim: Which platform, where it is one.
         rounds: After so many further rounds; 0 where `seconds` counts.
-        seconds: So long after the last kill was mended: mostly while a job starts.
+        seconds: So long after the server's job was killed and is closed: while another one starts.
         away: For how many seconds what was killed stays away.
     """
 
@@ -252,7 +253,8 @@ def _seconds_away(point: Point) -> float:
 
 def _wait_moment(scene: Scene, point: Point) -> None:
     if not point.rounds:
-        time.sleep(point.seconds)
+        scene.federation.kill_job(SERVER)
+        time.sleep(_CLOSES_SECONDS + point.seconds)
         return
     target = scene.federation.rounds(scene.run) + point.rounds
     with contextlib.suppress(TimeoutError):
@@ -268,8 +270,8 @@ def _closed(scene: Scene, num_jobs: int, killed: float) -> float | None:
         jobs = scene.jobs()
         if len(jobs) >= num_jobs and jobs[num_jobs - 1].is_over:
             return round(time.time() - killed, 1)
-        if scene.last_round() > began + 0.3 or scene.is_done:
-            return None
+        if scene.last_round() > began + 2.0 or scene.is_done:
+            return None  # it went on
         time.sleep(0.1)
     return None
 

@@ -35,7 +35,7 @@ from fedner.settings import Settings
 from full_disk import fill, free
 
 pytestmark = [pytest.mark.deployment, pytest.mark.slow]
-ROUNDS = 150
+ROUNDS = 100
 VICTIM = NAMES[1]
 
 

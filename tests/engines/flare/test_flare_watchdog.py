@@ -87,13 +87,13 @@ def test_a_full_disk_is_waited_for_longer_each_time() -> None:
     once = standing(ends=[full(198.0)])
     waits = decide(once, LIMITS)
     assert (waits.step, waits.words) == ("wait", "waits for room on the disk of b")
-    assert decide(replace(once, now=203.0), LIMITS).step == "submit"
+    assert decide(replace(once, idle=5.0), LIMITS).step == "submit"
     again = replace(once, ends=[full(180.0), full(198.0)])
-    assert decide(replace(again, now=207.9), LIMITS).step == "wait"
-    assert decide(replace(again, now=208.1), LIMITS).step == "submit"
+    assert decide(replace(again, idle=9.9), LIMITS).step == "wait"
+    assert decide(replace(again, idle=10.0), LIMITS).step == "submit"
     often = replace(once, ends=[full(198.0 - n) for n in range(200, -1, -1)])
-    assert decide(replace(often, now=490.0), LIMITS).step == "wait"
-    assert decide(replace(often, now=499.0), LIMITS).step == "submit"
+    assert decide(replace(often, idle=299.0), LIMITS).step == "wait"
+    assert decide(replace(often, idle=300.0), LIMITS).step == "submit"
     server = replace(once, ends=[full(198.0, at_server=True)])
     assert decide(server, LIMITS).words == "waits for room on the disk of the server"
     # Another fault since: the pause begins anew.
@@ -103,7 +103,7 @@ def test_a_full_disk_is_waited_for_longer_each_time() -> None:
 def test_a_full_disk_counts_against_nobody() -> None:
     jobs = [JobState(str(n), "run", FAULT, 100.0 + n) for n in range(9)]
     ends = [full(100.0 + n) for n in range(9)]
-    assert decide(standing(jobs=jobs, ends=ends, now=600.0), LIMITS).platforms == NAMES
+    assert decide(standing(jobs=jobs, ends=ends, idle=300.0), LIMITS).platforms == NAMES
 
 
 def test_nothing_is_submitted_to_a_server_without_room() -> None:

@@ -144,8 +144,7 @@ def _paused_for(standing: Standing, limits: Limits) -> str:
     if not full:
         return ""
     pause = min(limits.longest_pause, limits.first_pause * 2.0 ** min(len(full) - 1, 30))
-    is_due = standing.now >= standing.ends[-1].time + pause
-    return "" if is_due else ", ".join(full[0])
+    return "" if standing.idle >= pause else ", ".join(full[0])
 
 
 def close_stale_jobs(store: Path) -> list[str]:
