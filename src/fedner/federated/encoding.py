@@ -86,6 +86,17 @@ def scales_shape(shape: torch.Size) -> tuple[int]:
     return (shape[0],) if has_rows else (1,)
 
 
+def _bounded(tensor: Tensor) -> Tensor:
+    """Return numbers in float32 that every encoding can hold.
+
+    Raises:
+        NotFiniteError: If a number is not finite.
+    """
+    if not all_finite({"": tensor}):
+        raise NotFiniteError("update refused: it has numbers that are not finite")
+    return tensor.clamp(-_LARGEST, _LARGEST).float()
+
+
 def _rows(tensor: Tensor) -> Tensor:
     """Return a tensor as the rows that have a scale each."""
     (number,) = scales_shape(tensor.shape)
@@ -103,11 +114,9 @@ def encode(tensor: Tensor, encoding: Encoding) -> Encoded:
     Raises:
         NotFiniteError: If a number is not finite.
     """
-    if not bool(tensor.isfinite().all()):
-        raise NotFiniteError("update refused: it has numbers that are not finite")
+    values = _bounded(tensor)
     if encoding == "float32":
         return Encoded(tensor, None)
-    values = tensor.clamp(-_LARGEST, _LARGEST).float()
     if encoding == "bfloat16":
         return Encoded(values.bfloat16(), None)
     rows = _rows(values)
@@ -158,7 +167,7 @@ def encode_update(update: Update, encoding: Encoding, feedback: State) -> Encode
     for part, state in (("tensors", update.tensors), ("extra", update.extra)):
         for name, tensor in state.items():
             key = f"{part}/{name}"
-            value = tensor.detach().clamp(-_LARGEST, _LARGEST).float()
+            value = _bounded(tensor.detach())
             value = value + feedback[key] if key in feedback else value
             sent = encode(value, encoding)
             parts[part][name], kept[key] = sent.codes, value - decode(sent)
@@ -176,19 +185,16 @@ def decode_update(update: Update, like: SharedState | None = None) -> Update:
         update: Of sound form (`encoding_problem`).
         like: The shared weights, whose types the numbers get; None for float32.
     """
+    is_encoded = any(each.dtype in TYPES_UP.values() for each in update.tensors.values())
+    if not is_encoded:
+        return update
 
     def decoded(part: str, state: SharedState) -> SharedState:
-        return SharedState(
-            {
-                name: decode(
-                    Encoded(tensor, update.scales.get(f"{part}/{name}")),
-                    torch.float32 if like is None else like[name].dtype,
-                )
-                if tensor.dtype in TYPES_UP.values()
-                else tensor
-                for name, tensor in state.items()
-            }
-        )
+        made = {}
+        for name, codes in state.items():
+            dtype = torch.float32 if like is None else like[name].dtype
+            made[name] = decode(Encoded(codes, update.scales.get(f"{part}/{name}")), dtype)
+        return SharedState(made)
 
     tensors, extra = decoded("tensors", update.tensors), decoded("extra", update.extra)
     return replace(update, tensors=tensors, extra=extra, scales=SharedState({}))
