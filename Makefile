@@ -45,7 +45,7 @@ test: $(STAMP)  ## the default tests (no corpora needed)
 	$(BIN)/python -m pytest -n 2 -m "not slow and not deployment"
 
 test-deployment: $(STAMP)  ## federations of real processes over FLARE: parity, faults
-	$(BIN)/python -m pytest -m "deployment and not slow" tests/deployment
+	$(BIN)/python -m pytest -n 2 --dist loadfile -m "deployment and not slow" tests/deployment
 
 test-faults: $(STAMP)  ## 50 random kill points and long faults over FLARE; goes on where it was stopped
 	$(BIN)/python -m pytest -s -m "deployment and slow" tests/deployment

@@ -168,6 +168,7 @@ def _home_of(place: Path, homes: Any) -> Path:
     return server if place.is_relative_to(server) else homes.federation.path
 
 
+@pytest.mark.slow
 def test_errors_in_training_disclose_no_canary(federation: Canaries) -> None:
     """An exception, an allocation beyond a limit, a disk without room: all in the first round."""
     federation.run("training", north="in training", south="no memory", west="disk full")
@@ -176,10 +177,13 @@ def test_errors_in_training_disclose_no_canary(federation: Canaries) -> None:
     _assert_failed_at_home(federation, "south", "MemoryError")
     assert "unexpected" in _codes(federation, "north", "training")
     assert "unexpected" in _codes(federation, "south", "training")
-    ends = (federation.live.homes.server.runs / "training" / JOB_ENDS).read_text()
-    missing = json.loads(ends.splitlines()[-1])["missing"]
-    assert set(missing) == set(NAMES)
-    assert set(missing.values()) <= {"unexpected", "record-failed"}
+    ends = (federation.live.homes.server.runs / "training" / JOB_ENDS).read_text().splitlines()
+    missing = [json.loads(line)["missing"] for line in ends]
+    assert {name for each in missing for name in each} == set(NAMES)
+    codes = {code for each in missing for code in each.values()}
+    assert "unexpected" in codes
+    # A full disk is waited for: later jobs may end with whom FLARE lost meanwhile.
+    assert codes <= {"unexpected", "record-failed", "disk-full", "platform-gone"}
 
 
 def test_data_that_cannot_be_read_disclose_no_canary(federation: Canaries) -> None:
@@ -200,6 +204,7 @@ def test_data_that_cannot_be_read_disclose_no_canary(federation: Canaries) -> No
         _assert_failed_at_home(federation, name, f"{FILE}.jsonl")
 
 
+@pytest.mark.slow
 def test_processes_that_end_disclose_no_canary(federation: Canaries) -> None:
     """One that ends by itself, one that fails at its end, and one that is killed."""
     (federation.provoke / "north").write_text(f"process ends\n{WORDS}")
@@ -212,6 +217,7 @@ def test_processes_that_end_disclose_no_canary(federation: Canaries) -> None:
     assert_nothing_left(federation)
 
 
+@pytest.mark.slow
 def test_a_job_that_cannot_begin_discloses_no_canary(federation: Canaries) -> None:
     federation.run("begins", north="in beginning")
     assert_nothing_left(federation)

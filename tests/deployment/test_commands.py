@@ -146,6 +146,7 @@ def _fetched(trial: Trial, run: str) -> None:
     assert "refuses the certificate of newcomer" in said
 
 
+@pytest.mark.slow
 def test_the_trial_ends_all_its_processes_when_it_is_told_to_stop(tmp_path: Path) -> None:
     homes = [tmp_path / "out" / name for name in ("server", "platforms/case-reports")]
     command = [sys.executable, "-m", "fedner", "federation", "trial", "-n", "2", "--out"]

@@ -1,4 +1,4 @@
-"""A small federation with checkpoints, to be killed: `python killed_run.py FOLDER ENGINE`.
+"""A small federation with checkpoints, to be killed: `python killed_run.py FOLDER ENGINE ENCODING`.
 
 Prints "go" after each round and waits there for a line on standard input, so that it cannot end
 before it is killed, however fast or slow the machine is; once the input is closed it runs on
@@ -6,6 +6,7 @@ freely. Ends with "done" and the final weights.
 """
 
 import sys
+from functools import partial
 from pathlib import Path
 
 import torch
@@ -21,22 +22,22 @@ from fedner.federated.answering import answers
 from fedner.federated.engine import Engine
 from fedner.federated.record import RoundRecord
 from fedner.federated.run import RunSettings, run
+from fedner.settings.sections import Encoding
 
 SIZES = {"alpha": 12, "beta": 10, "gamma": 5}
 ROUNDS = 25
 
 
-def main(folder: Path, kind: str) -> None:
+def main(folder: Path, kind: str, encoding: Encoding) -> None:
     torch.set_num_threads(1)
     algorithm = algorithm_named("scaffold")
+    build = partial(random_platform, encoding=encoding)
     engine: Engine
     if kind == "serial":
-        engine = InProcess(answers(random_platform, algorithm, folder), list(SIZES))
+        engine = InProcess(answers(build, algorithm, folder), list(SIZES))
     else:
-        engine = Workers(
-            answers(random_platform, algorithm, folder), list(SIZES), initial(), workers=2
-        )
-    settings = RunSettings("kill", ROUNDS, 6, SIZES, checkpoint_every=1)
+        engine = Workers(answers(build, algorithm, folder), list(SIZES), initial(), workers=2)
+    settings = RunSettings("kill", ROUNDS, 6, SIZES, checkpoint_every=1, encoding=encoding)
 
     def tell(record: RoundRecord) -> None:
         print(f"go {record.round}", flush=True)
@@ -51,4 +52,4 @@ def main(folder: Path, kind: str) -> None:
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]), sys.argv[2])
+    main(Path(sys.argv[1]), sys.argv[2], sys.argv[3])  # type: ignore[arg-type]

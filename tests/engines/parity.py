@@ -1,6 +1,7 @@
 """The test that every engine must pass, those from outside included: the bits of the serial one."""
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -45,7 +46,8 @@ def run_on(
     **changes: Any,
 ) -> RunRecord:
     chosen = algorithm_named(algorithm)
-    made = answers(random_platform, chosen, folder, finish=finished, study="ab")
+    build = partial(random_platform, encoding=changes.get("encoding", "float32"))
+    made = answers(build, chosen, folder, finish=finished, study="ab")
     engine = make(made, NAMES)
     plan = RunSettings(
         "test", rounds, 8, SIZES, evaluate_every=2, checkpoint_every=1, study="ab", **changes
@@ -59,7 +61,9 @@ def run_on(
 def check_parity(make: MakeEngine, folder: Path) -> None:
     """Run whole, sampled, and stopped and resumed, on this engine and on the serial one."""
     some = {"participation": Participation(sample=2)}
-    for number, (algorithm, changes) in enumerate([("scaffold", {}), ("fedner", some)]):
+    rounded = [("scaffold", {"encoding": "int8"}), ("fedner", some | {"encoding": "bfloat16"})]
+    ways: list[tuple[str, dict[str, Any]]] = [("scaffold", {}), ("fedner", some), *rounded]
+    for number, (algorithm, changes) in enumerate(ways):
         here, there = folder / f"here {number}", folder / f"there {number}"
         whole = run_on(InProcess, algorithm, there, **changes)
         assert set(whole.reports) == set(NAMES)

@@ -13,8 +13,8 @@ SCRIPT = Path(__file__).with_name("killed_run.py")
 KILLS, GRANTED = 3, 6  # fewer rounds than the run has, all lives together
 
 
-def begin(folder: Path, kind: str) -> "subprocess.Popen[str]":
-    command = [sys.executable, str(SCRIPT), str(folder), kind]
+def begin(folder: Path, kind: str, encoding: str = "float32") -> "subprocess.Popen[str]":
+    command = [sys.executable, str(SCRIPT), str(folder), kind, encoding]
     pipe = subprocess.PIPE
     return subprocess.Popen(command, stdin=pipe, stdout=pipe, text=True)
 
@@ -56,6 +56,13 @@ def test_a_run_killed_at_random_moments_ends_with_the_same_bits(
     for _ in range(KILLS):
         kill_within(begin(tmp_path / "killed", kind), chance.randint(1, GRANTED), chance)
     assert finish(begin(tmp_path / "killed", kind)) == expected
+
+
+def test_what_encoding_left_over_survives_a_kill(tmp_path: Path, expected: str) -> None:
+    whole = finish(begin(tmp_path / "whole", "serial", "bfloat16"))
+    kill_within(begin(tmp_path / "killed", "serial", "bfloat16"), 3, random.Random(5))
+    assert finish(begin(tmp_path / "killed", "serial", "bfloat16")) == whole
+    assert whole != expected, "the encoding was in force"
 
 
 @pytest.mark.slow

@@ -22,18 +22,19 @@ from fedner.privacy.budget import Budget
 from fedner.privacy.ledger import Ledger
 from fedner.privacy.mechanisms import UNIT_LOCAL, PlatformPrivacy
 from fedner.privacy.sampling import Units
+from fedner.settings.sections import Encoding
 
 SIZES = {"alpha": 12, "beta": 10, "gamma": 5}
 ROUNDS = 20
 
 
-def dp_platform(folder: Path, budget: float, name: str) -> Platform:
+def dp_platform(folder: Path, budget: float, name: str, encoding: Encoding = "float32") -> Platform:
     size = SIZES[name]
     budgeted = Budget(budget, 1e-5, "sentence", accountant="rdp")
     ledger = Ledger.open(folder / "ledgers" / name, budgeted)
     units = Units("sentence", tuple((position,) for position in range(size)))
     steps = DPSteps(PlatformPrivacy(UNIT_LOCAL, 1.0, 8.0, size), (units,), ledger)
-    return random_platform(name, size, privacy=steps)
+    return random_platform(name, size, privacy=steps, encoding=encoding)
 
 
 def engine_in(folder: Path, budget: float = 100.0) -> InProcess:

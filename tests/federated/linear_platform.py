@@ -19,6 +19,7 @@ from fedner.privacy.noise import Clipped, sum_of_disjoint
 from fedner.privacy.noise import clip as clip_state
 from fedner.privacy.sampling import PoissonSample
 from fedner.scoring import Counts, Scores
+from fedner.settings.sections import Encoding
 from fedner.tensors import SharedState
 
 SHARED = ("shared",)
@@ -107,14 +108,19 @@ def linear_platform(
 
 
 def random_platform(
-    name: str, size: int = 12, seed: int = 7, privacy: DPSteps | None = None
+    name: str,
+    size: int = 12,
+    seed: int = 7,
+    privacy: DPSteps | None = None,
+    encoding: Encoding = "float32",
 ) -> Platform:
     """A platform of noisy data, the same for the same name."""
     generator = torch.Generator().manual_seed(sum(map(ord, name)))
     inputs = torch.randn(size, 3, generator=generator)
     targets = inputs @ torch.tensor([1.0, -2.0, 0.5]) + torch.randn(size, generator=generator)
     learner = LinearLearner(inputs.tolist(), targets.tolist())
-    return platform(name, learner, linear_partition(), seed, LocalSettings(), privacy=privacy)
+    local = LocalSettings(encoding=encoding)
+    return platform(name, learner, linear_partition(), seed, local, privacy=privacy)
 
 
 def values(state: Mapping[str, Tensor]) -> dict[str, float]:

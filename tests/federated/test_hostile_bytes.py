@@ -9,6 +9,7 @@ import struct
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import asdict, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +21,7 @@ from linear_platform import initial
 from fedner.engines.frames import INLINE, Frame, read_frame
 from fedner.errors import FednerError
 from fedner.federated.aggregate import in_canonical_order
+from fedner.federated.encoding import encode_update
 from fedner.federated.message_bytes import (
     order_from_bytes,
     reply_from_bytes,
@@ -47,6 +49,7 @@ from fedner.privacy.events import GaussianRelease, Slice, from_json, to_json
 from fedner.privacy.ledger_marks import LedgerMark, check_mark, decode_mark, mark_from_json
 from fedner.privacy.scores import NoisedScores
 from fedner.scoring import Counts, Scores
+from fedner.settings.sections import Encoding
 
 FEW, MANY = 300, 10_000
 COUNTS = [FEW, pytest.param(MANY, marks=pytest.mark.slow)]
@@ -55,6 +58,7 @@ RELEASE = GaussianRelease(1.5, 0.1, "patient", 1.0, 500, slice=Slice("3 slices",
 MARK = LedgerMark("ab" * 16, 7, "0a" * 32, "0b" * 32, "0c" * 32)
 EVENT = {"release": to_json(RELEASE), "ledger": asdict(MARK)}
 UPDATE = Update("alpha", 3, initial(1.0, 2.0), initial(), 0.5, EVENT, (1, 2))
+IN_INT8 = encode_update(UPDATE, "int8", {}).update
 BROADCAST = Order(
     "run", 3, initial(), initial(), {"alpha": 4, "beta": 2}, study="ab", relayed={"beta": b"key"}
 )  # fmt: skip
@@ -62,6 +66,8 @@ NOISED = NoisedScores(3.0, 1.0, -2.0, 6.0, replace(RELEASE, sampling_probability
 PLAIN = Scores(strict={"X": Counts(1, 2, 3)})
 REPLIES: dict[str, Reply] = {
     "update": UPDATE,
+    "update in int8": IN_INT8,
+    "update in bfloat16": encode_update(UPDATE, "bfloat16", {}).update,
     "scores": ScoreReport("alpha", 3, {"federated": PLAIN, "local-only": PLAIN}),
     "noised scores": ScoreReport("alpha", 3, {}, NOISED, {"release": to_json(NOISED.event)}),
     "summation": SumMessage("alpha", 3, 1, {"beta": b"key"}, {"tensors/a": torch.tensor([1, 2])}),
@@ -117,10 +123,10 @@ def worker_reply(data: bytes) -> object:
     return reply_in(copied_bytes(frame.rest))
 
 
-def screened(data: bytes) -> object:
+def screened(data: bytes, encoding: Encoding = "float32") -> object:
     """Decode and screen: what is taken must have been checked, and the record must be written."""
     update = update_from_bytes(data)
-    screen = Screen(NormRule())
+    screen = Screen(NormRule(), encoding=encoding)
     screen.marks["alpha"] = MARK
     taken = list(screen.accepted_updates([update], BROADCAST))
     refusals = tuple(screen.refusals)
@@ -159,6 +165,11 @@ def in_frames(message: Message) -> Callable[[random.Random], bytes]:
 DECODERS: dict[str, tuple[Callable[[bytes], object], bytes, Any]] = {
     "update": (update_from_bytes, to_bytes(UPDATE), spoilt_tensors(to_bytes(UPDATE))),
     "screened update": (screened, to_bytes(UPDATE), spoilt_tensors(to_bytes(UPDATE))),
+    "screened update in int8": (
+        partial(screened, encoding="int8"),
+        to_bytes(IN_INT8),
+        spoilt_tensors(to_bytes(IN_INT8)),
+    ),
     "order": (order_from_bytes, to_bytes(BROADCAST), spoilt_tensors(to_bytes(BROADCAST))),
     **{
         f"reply: {name}": (reply_from_bytes, to_bytes(each), spoilt_tensors(to_bytes(each)))

@@ -205,6 +205,7 @@ FIELDS = {
         "loss": "float | None",
         "event": "Mapping[str, Any] | None",
         "stored": "tuple[int, ...]",
+        "scales": "SharedState",
     },
     ScoreReport: {
         "platform": "str",

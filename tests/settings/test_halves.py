@@ -46,6 +46,7 @@ HALF = {
     "training": STUDY,
     "participation": STUDY,
     "release": STUDY,
+    "transport": STUDY,
     "engine": SIMULATION,
     "platforms.name": STUDY,
     "platforms.public_size": STUDY,

@@ -89,7 +89,7 @@ class InProcess:
         if not isinstance(found, Update):
             return found
         tensors, extra = _moved(found.tensors, device), _moved(found.extra, device)
-        return replace(found, tensors=tensors, extra=extra)
+        return replace(found, tensors=tensors, extra=extra, scales=_moved(found.scales, device))
 
 
 def _moved(state: SharedState, device: torch.device) -> SharedState:

@@ -31,6 +31,9 @@ from fedner.tensors import SharedState
 
 FLOATS = (torch.float32, torch.float64)
 NUMBERS = (*FLOATS, torch.int32, torch.int64)
+WEIGHTS = (*FLOATS, torch.bfloat16)  # down, of the order of a round
+ENCODED = (*WEIGHTS, torch.int8)  # up (`encoding`)
+SCALES = (torch.float32,)
 BYTES = (torch.uint8,)
 _OPTIONAL = ("loss", "event", "noised")
 Facts = dict[str, Any]
@@ -184,7 +187,12 @@ def _split(message: Message) -> tuple[Facts, Parts]:
     if isinstance(message, Update):
         facts["stored"] = list(message.stored)
         facts["event"] = None if message.event is None else dict(message.event)
-        return facts, {"tensors": message.tensors, "extra": message.extra}
+        parts: Parts = {
+            "tensors": message.tensors,
+            "extra": message.extra,
+            "scales": message.scales,
+        }
+        return facts, parts
     if isinstance(message, ScoreReport):
         facts["scores"] = {method: scores_to_json(each) for method, each in message.scores.items()}
         facts["noised"] = None if message.noised is None else message.noised.as_dict()
@@ -213,8 +221,8 @@ def _order(facts: Facts, parts: Parts) -> Order:
 
 def _update(facts: Facts, parts: Parts) -> Update:
     facts["stored"] = tuple(facts["stored"])
-    tensors, extra = SharedState(parts["tensors"]), SharedState(parts["extra"])
-    return Update(tensors=tensors, extra=extra, **facts)
+    tensors, extra, scales = (SharedState(parts[part]) for part in ("tensors", "extra", "scales"))
+    return Update(tensors=tensors, extra=extra, scales=scales, **facts)
 
 
 def _report(facts: Facts, parts: Parts) -> ScoreReport:  # noqa: ARG001 - it has no tensors
@@ -238,12 +246,12 @@ _WHOSE = {"platform": str, "round": int}
 _FORMS: dict[str, _Form] = {
     "order/1": _Form(
         {"run": str, "round": int, "batches": dict, "verb": str, "study": str, "phase": int},
-        {"shared": FLOATS, "extra": FLOATS, "relayed": BYTES},
+        {"shared": WEIGHTS, "extra": WEIGHTS, "relayed": BYTES},
         _order,
     ),
     "update/1": _Form(
         {**_WHOSE, "loss": float, "event": dict, "stored": list},
-        {"tensors": FLOATS, "extra": FLOATS},
+        {"tensors": ENCODED, "extra": ENCODED, "scales": SCALES},
         _update,
     ),
     "score-report/1": _Form({**_WHOSE, "scores": dict, "noised": dict, "event": dict}, {}, _report),

@@ -132,8 +132,10 @@ class Update:
     Attributes:
         platform: Whose it is.
         round: The round that it answers.
-        tensors: Gradients, differences or weights of the shared part, by the algorithm.
+        tensors: Gradients, differences or weights of the shared part, by the algorithm; in the
+            type of the study's encoding.
         extra: What else the algorithm sends, as SCAFFOLD's change of a control variate.
+        scales: What int8 numbers are multiples of, by part and name; else without tensors.
         loss: The mean training loss, or None where even that stays at home.
         event: What the privacy accountant recorded for this release, or None without privacy.
         stored: The rounds whose private part the platform can go on from, oldest first.
@@ -146,6 +148,7 @@ class Update:
     loss: float | None = None
     event: Mapping[str, Any] | None = None
     stored: tuple[int, ...] = ()
+    scales: SharedState = field(default_factory=nothing_shared)
 
 
 @dataclass(frozen=True, slots=True)
@@ -246,8 +249,9 @@ def payload_bytes(message: Order | Update | SumMessage) -> int:
     """Return how many bytes of tensors a message carries."""
     if isinstance(message, SumMessage):
         return num_bytes(message.tensors)
-    main = message.shared if isinstance(message, Order) else message.tensors
-    return num_bytes(main) + num_bytes(message.extra)
+    if isinstance(message, Order):
+        return num_bytes(message.shared) + num_bytes(message.extra)
+    return sum(num_bytes(each) for each in (message.tensors, message.extra, message.scales))
 
 
 def order_problem(order: Order) -> str | None:

@@ -11,8 +11,10 @@ from dataclasses import dataclass, field, replace
 import torch
 
 from fedner.errors import FednerError
+from fedner.federated.encoding import type_down, widened
 from fedner.federated.messages import MOST_NAME, MOST_NUMBER, Order, all_finite, is_name
 from fedner.federated.sizes import Batching, planned_batches
+from fedner.settings.sections import Encoding
 from fedner.tensors import SharedState
 
 _SHOWN = 5
@@ -55,6 +57,7 @@ class Expected:
             where nobody said.
         plan: The public plan of the run; None where there is none.
         is_update: Whether an update is asked for, and not scores.
+        encoding: How the order of a round brings weights; other orders bring them as they are.
     """
 
     platform: str
@@ -63,10 +66,11 @@ class Expected:
     has_extra: bool | None = None
     plan: PublicPlan | None = None
     is_update: bool = True
+    encoding: Encoding = "float32"
 
 
 def checked_order(order: Order, expected: Expected) -> Order:
-    """Return the order with zeros in the fixed rows, if it is one of the study's.
+    """Return the order in the model's types, zeros in the fixed rows, if it is of the study.
 
     Raises:
         OrderRefusedError: If it is not; all problems are reported together.
@@ -77,10 +81,9 @@ def checked_order(order: Order, expected: Expected) -> Order:
             f"platform {expected.platform!r} refuses the order: {'; '.join(problems[:_SHOWN])}",
             "Server and platform must have the same study: recipe, embeddings, partition, sizes.",
         )
-    rows = expected.fixed_rows
-    return replace(
-        order, shared=_without_rows(order.shared, rows), extra=_without_rows(order.extra, rows)
-    )
+    rows, like = expected.fixed_rows, expected.shared
+    shared, extra = widened(order.shared, like), widened(order.extra, like)
+    return replace(order, shared=_without_rows(shared, rows), extra=_without_rows(extra, rows))
 
 
 def _fact_problems(order: Order, expected: Expected) -> Iterator[str]:
@@ -120,12 +123,14 @@ def _plan_problems(batches: Mapping[str, int], plan: PublicPlan) -> Iterator[str
 
 
 def _tensor_problems(order: Order, expected: Expected) -> Iterator[str]:
-    yield from _unlike(order.shared, expected.shared, "shared")
+    encoding = expected.encoding
+    yield from _unlike(order.shared, expected.shared, "shared", encoding)
     has_extra = bool(order.extra) if expected.has_extra is None else expected.has_extra
-    yield from _unlike(order.extra, expected.shared if has_extra else SharedState({}), "extra")
+    like = expected.shared if has_extra else SharedState({})
+    yield from _unlike(order.extra, like, "extra", encoding)
 
 
-def _unlike(state: object, like: SharedState, part: str) -> Iterator[str]:
+def _unlike(state: object, like: SharedState, part: str, encoding: Encoding) -> Iterator[str]:
     """Yield in what a state differs from one of the right names, shapes and types."""
     names = set(state) if isinstance(state, Mapping) else {part}
     if not isinstance(state, Mapping) or names != set(like):
@@ -135,20 +140,21 @@ def _unlike(state: object, like: SharedState, part: str) -> Iterator[str]:
     problems = [
         f"its {part} {name!r} {problem}"
         for name in like
-        if (problem := _unlike_one(state[name], like[name])) is not None
+        if (problem := _unlike_one(state[name], like[name], encoding)) is not None
     ]
     yield from problems
     if not problems and not all_finite(state):
         yield f"its {part} tensors hold numbers that are not finite"
 
 
-def _unlike_one(tensor: object, own: torch.Tensor) -> str | None:
+def _unlike_one(tensor: object, own: torch.Tensor, encoding: Encoding) -> str | None:
     if not isinstance(tensor, torch.Tensor) or tensor.layout is not torch.strided:
         return "is no tensor"
     if tensor.shape != own.shape:
         return f"has shape {tuple(tensor.shape)}; expected {tuple(own.shape)}"
-    if tensor.dtype != own.dtype:
-        return f"is of {tensor.dtype}; expected {own.dtype}"
+    expected = type_down(own.dtype, encoding)
+    if tensor.dtype != expected:
+        return f"is of {tensor.dtype}; expected {expected}"
     return None
 
 

@@ -17,6 +17,7 @@ from torch import Tensor
 from fedner.errors import FednerError
 from fedner.federated.dp_steps import DPSteps, padding_rows
 from fedner.federated.ema import averaged, require_decay
+from fedner.federated.encoding import encode_update, require_encodable
 from fedner.federated.learner import Learner, TaggerLearner
 from fedner.federated.messages import Order, Update, nothing_shared
 from fedner.federated.orders import Expected, PublicPlan, RoundPassedError, checked_order
@@ -29,6 +30,7 @@ from fedner.privacy.mechanisms import Asked, require_fitting
 from fedner.privacy.scores import NoisedScores
 from fedner.scoring import Scores
 from fedner.seeds import derive
+from fedner.settings.sections import Encoding
 from fedner.tensors import SharedState, State, copy_into
 from fedner.training import clip_by_norm
 
@@ -48,6 +50,7 @@ class LocalSettings:
         ema_decay: The decay of the EMA of the private weights, with which the platform is scored;
             None for the last weights.
         names_types: Whether score reports may name entity types: only declared ones are public.
+        encoding: In which numbers updates and the weights of a round travel.
     """
 
     optimizer: OptimizerSettings = field(default_factory=OptimizerSettings)
@@ -56,6 +59,7 @@ class LocalSettings:
     rounds_per_slice: int = 1
     ema_decay: float | None = None
     names_types: bool = True
+    encoding: Encoding = "float32"
 
 
 class Gradient(NamedTuple):
@@ -110,6 +114,7 @@ class Platform:
         ema: The EMA of the private weights over the rounds that it worked; without tensors where
             there is none.
         num_averaged: How many rounds that EMA holds.
+        feedback: What encoding left over of the updates so far, by part and name (`encoding`).
         fixed_rows: Rows of shared tables that stay zero, whatever a broadcast says.
         plan: The public plan that orders are held against; None where there is none.
     """
@@ -127,6 +132,7 @@ class Platform:
     run: str | None = None
     ema: dict[str, Tensor] = field(default_factory=dict)
     num_averaged: int = 0
+    feedback: dict[str, Tensor] = field(default_factory=dict)
     fixed_rows: Mapping[str, int] = field(default_factory=dict)
     plan: PublicPlan | None = None
     _weights: dict[str, Tensor] = field(default_factory=dict)
@@ -213,26 +219,51 @@ class Platform:
             RoundPassedError: If a later round was answered before.
             FednerError: If the ledger refuses the release, or the algorithm does not fit.
         """
+        require_encodable(self.settings.encoding, algorithm.sends)
         order = checked_order(broadcast, self._expected(algorithm.has_extra, is_update=True))
         turn = (order.round - 1) // self.settings.rounds_per_slice
         work = partial(self._work, algorithm, order, turn)
         if self.privacy is None:
             self.require_current(order)
-            update = work()
+            update = self.encoded(work())
         else:
             self._begin_dp(self.privacy, algorithm, turn, order.batches[self.name])
-            update = record_release(self, self.privacy, order, work, algorithm.identity)
+            asked = self._identity(algorithm)
+            update = record_release(self, self.privacy, order, work, asked)
         self.run = order.run
         return update
 
     def _expected(self, has_extra: bool | None, *, is_update: bool) -> Expected:
-        return Expected(self.name, self.shared(), self.fixed_rows, has_extra, self.plan, is_update)
+        encoding = self.settings.encoding if is_update else "float32"
+        return Expected(
+            self.name, self.shared(), self.fixed_rows, has_extra, self.plan, is_update, encoding
+        )
+
+    def encoded(self, update: Update) -> Update:
+        """Return an update as it travels; what that leaves over goes into the next one.
+
+        Raises:
+            NotFiniteError: If it has numbers that are not finite; nothing was changed then.
+        """
+        sent = encode_update(update, self.settings.encoding, self.feedback)
+        self.feedback = sent.feedback
+        return sent.update
+
+    def _identity(self, algorithm: "LocalPart") -> str:
+        """Return what names a release beside its order: the algorithm, and how it travels."""
+        encoding = self.settings.encoding
+        return algorithm.identity if encoding == "float32" else f"{algorithm.identity} {encoding}"
 
     def _begin_dp(self, privacy: DPSteps, algorithm: "LocalPart", turn: int, batch: int) -> None:
         """Begin a DP round: all that can be refused by public facts is refused here."""
         steps = algorithm.steps(batch, self.slice_size)
         asked = Asked(
-            algorithm.name, algorithm.sends, algorithm.has_extra, algorithm.loss_reading, steps
+            algorithm.name,
+            algorithm.sends,
+            algorithm.has_extra,
+            algorithm.loss_reading,
+            steps,
+            encoding=self.settings.encoding,
         )
         require_fitting(privacy.settings.mechanism, asked, f"platform {self.name!r}")
         privacy.begin(turn, steps if privacy.samples_units else 1)
@@ -345,6 +376,7 @@ class Platform:
             "optimizer": self.optimizer.state(),
             "memory": self.memory,
             "ema": self.ema,
+            "feedback": self.feedback,
         }
         tensors = {
             f"{part}/{name}": tensor.detach().cpu().clone()
@@ -365,7 +397,7 @@ class Platform:
         Raises:
             FednerError: If it belongs to another model.
         """
-        kinds = ("private", "optimizer", "memory", "ema")
+        kinds = ("private", "optimizer", "memory", "ema", "feedback")
         parts: dict[str, dict[str, Tensor]] = {kind: {} for kind in kinds}
         for key, tensor in state.tensors.items():
             part, _, name = key.partition("/")
@@ -387,6 +419,7 @@ class Platform:
         self.optimizer = Optimizer.restored(self.settings.optimizer, moved)
         self.memory = {name: tensor.to(device) for name, tensor in parts["memory"].items()}
         self.ema = {name: tensor.to(device) for name, tensor in parts["ema"].items()}
+        self.feedback = {key: tensor.to(device) for key, tensor in parts["feedback"].items()}
         self.num_averaged = int(state.facts.get("num_averaged", 0))
         self.sampler.cursor = Cursor(**state.facts["cursor"])
         self.last_round = int(state.facts["last_round"])

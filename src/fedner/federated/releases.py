@@ -62,6 +62,9 @@ class Releasing(Protocol):
     def restore(self, state: PlatformState) -> None:
         """Go on from a state."""
 
+    def encoded(self, update: Update) -> Update:
+        """Return an update as it travels."""
+
     def require_current(self, order: Order) -> None:
         """Raise if a later round was answered before."""
 
@@ -92,7 +95,7 @@ def record_release(
     if ledger is None:
         platform.require_current(broadcast)
         privacy.charge(*request, event, platform.name, broadcast.study)
-        return _worked(platform, privacy, broadcast, event, work, None)
+        return platform.encoded(_worked(platform, privacy, broadcast, event, work, None))
     earlier = ledger.stored(*request)
     if earlier is not None:
         platform.restore(state_from_bytes(earlier.kept))
@@ -101,7 +104,8 @@ def record_release(
     privacy.charge(*request, event, platform.name, broadcast.study)
     before = platform.state()
     try:
-        update = _worked(platform, privacy, broadcast, event, work, before)
+        # Encoded after the noise, and noise alone is encoded like any other update.
+        update = platform.encoded(_worked(platform, privacy, broadcast, event, work, before))
         kept = state_to_bytes(platform.state())
         release = ledger.answer(*request, to_bytes(update), kept=kept)
     except BaseException:

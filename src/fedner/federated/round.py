@@ -20,6 +20,7 @@ from fedner.federated.aggregate import (
     share_of,
 )
 from fedner.federated.asking import ask_alike, ask_for, require_quorum
+from fedner.federated.encoding import order_down
 from fedner.federated.engine import Engine
 from fedner.federated.messages import Order, SumMessage, failure, payload_bytes
 from fedner.federated.record import Missing, missing
@@ -77,7 +78,8 @@ def take_round(engine: Engine, order: Order, screen: Screen, rules: RoundRules) 
 
 def _plain_round(engine: Engine, order: Order, screen: Screen, rules: RoundRules) -> Taken:
     chosen = sorted(order.batches)
-    replies = in_canonical_order(engine.ask(ask_alike(chosen, order), rules.timeout), chosen)
+    asked = ask_alike(chosen, order_down(order, screen.encoding))
+    replies = in_canonical_order(engine.ask(asked, rules.timeout), chosen)
     joint = sum(order.batches.values())
     combined: Combined | None = None
     try:

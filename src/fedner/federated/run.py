@@ -26,6 +26,7 @@ from fedner.federated.algorithms.algorithm import Algorithm, Server
 from fedner.federated.asking import Kind, ask_alike, ask_for
 from fedner.federated.checkpoints import drop_after, held_by_this_process, stored_rounds
 from fedner.federated.ema import averaged, require_decay
+from fedner.federated.encoding import order_down, require_encodable
 from fedner.federated.engine import Engine
 from fedner.federated.messages import (
     Order,
@@ -47,6 +48,7 @@ from fedner.privacy.ledger_marks import LedgerMark
 from fedner.privacy.mechanisms import Asked, require_fitting
 from fedner.privacy.scores import NoisedScores
 from fedner.scoring import Scores
+from fedner.settings.sections import Encoding
 from fedner.tensors import SharedState
 
 RECORD = "rounds.jsonl"
@@ -75,6 +77,7 @@ class RunSettings:
         study: The digest of the study, which every order carries.
         summation: How updates become one sum.
         timeout: Seconds that all replies to an order may take; None waits for ever.
+        encoding: In which numbers updates and the weights of a round travel.
     """
 
     run: str
@@ -92,6 +95,7 @@ class RunSettings:
     study: str = ""
     summation: Summation = PLAIN
     timeout: float | None = None
+    encoding: Encoding = "float32"
 
 
 @dataclass(frozen=True, slots=True)
@@ -179,6 +183,7 @@ def run(
             to be resumed, too few platforms answered, or an update was refused and that stops.
     """
     _check(settings, engine, folder)
+    require_encodable(settings.encoding, algorithm.sends, settings.summation)
     _check_noise(algorithm, settings, folder)
     coordinator = _Coordinator(algorithm, engine, settings, seed, on_round)
     if folder is None:
@@ -398,6 +403,7 @@ def _check_noise(algorithm: Algorithm, settings: RunSettings, folder: Path | Non
         algorithm.loss_reading,
         steps,
         algorithm.weighting,
+        encoding=settings.encoding,
     )
     require_fitting(noise.mechanism, asked, "noise at the server")
 
@@ -405,7 +411,12 @@ def _check_noise(algorithm: Algorithm, settings: RunSettings, folder: Path | Non
 def _screen(settings: RunSettings) -> Screen:
     # Whether a sum that nobody noised yet is refused must not depend on what is in it.
     rule = settings.norms if settings.noise is None else NormRule(None, None)
-    return Screen(rule, settings.on_refusal, takes_float64=settings.noise is not None)
+    return Screen(
+        rule,
+        settings.on_refusal,
+        takes_float64=settings.noise is not None,
+        encoding=settings.encoding,
+    )
 
 
 def _told(reports: Mapping[str, ScoreReport]) -> dict[str, Scores | NoisedScores]:
@@ -431,6 +442,7 @@ def _record(
     weight = sum(settings.public_sizes[name] for name in losses)
     total = sum(settings.public_sizes[name] * loss for name, loss in losses.items())
     norms = {name: each.norm for name, each in accepted.items() if each.norm is not None}
+    sent = payload_bytes(order_down(order, settings.encoding))
     return RoundRecord(
         round=order.round,
         seconds=0.0,
@@ -439,7 +451,7 @@ def _record(
         # What the server noises came without noise: not even its norms are for the record.
         norms={} if settings.noise else norms,
         bytes_up={name: each.num_bytes for name, each in accepted.items()},
-        bytes_down=dict.fromkeys(order.batches, payload_bytes(order)),
+        bytes_down=dict.fromkeys(order.batches, sent),
         refusals=tuple(screen.refusals),
         failures=tuple(gone),
         scores=scores,

@@ -18,6 +18,7 @@ import torch
 
 from fedner.errors import FednerError
 from fedner.federated.aggregate import shared_norm
+from fedner.federated.encoding import TYPES_UP, decode_update, encoding_problem
 from fedner.federated.messages import (
     FAILURES,
     Failure,
@@ -33,6 +34,7 @@ from fedner.federated.messages import (
 )
 from fedner.privacy.events import GaussianRelease
 from fedner.privacy.ledger_marks import LedgerMark, check_mark
+from fedner.settings.sections import Encoding
 from fedner.tensors import SharedState
 
 OnRefusal = Literal["continue", "stop"]
@@ -101,6 +103,7 @@ class Screen:
         events: What the releases of the current round cost, refused ones included.
         marks: Where each platform's ledger stood last: part of the server's checkpoint.
         takes_float64: Whether updates may be wider than the weights: sums that the server noises.
+        encoding: In which numbers updates travel; those that are let through are decoded.
     """
 
     rule: NormRule
@@ -112,6 +115,7 @@ class Screen:
     events: dict[str, GaussianRelease] = field(default_factory=dict)
     marks: dict[str, LedgerMark] = field(default_factory=dict)
     takes_float64: bool = False
+    encoding: Encoding = "float32"
 
     def begin(self) -> None:
         """Begin a round: what is noted of the last one goes."""
@@ -128,20 +132,22 @@ class Screen:
         past = self.norms
         if len(past) < _ENOUGH:
             first = list(islice(formed, FIRST_TOGETHER))
-            past, formed = [norm for _, norm in first], chain(first, formed)
+            past, formed = [norm for _, norm, _ in first], chain(first, formed)
         limit = self._limit(past)
-        for update, norm in formed:
+        for update, norm, size in formed:
             if norm > limit:
                 what = f"its norm is {norm:.4g}; expected at most {limit:.4g}"
                 self._refuse(update.platform, "norm", what)
                 continue
-            self.accepted[update.platform] = Accepted(update.loss, norm, payload_bytes(update))
+            self.accepted[update.platform] = Accepted(update.loss, norm, size)
             yield update
         taken = [each.norm for each in self.accepted.values() if each.norm is not None]
         self.norms = [*self.norms, *taken][-_REMEMBERED:]
 
-    def _formed(self, replies: Iterable[Reply], broadcast: Order) -> Iterator[tuple[Update, float]]:
-        """Yield the updates of right form, all finite, with their norms."""
+    def _formed(
+        self, replies: Iterable[Reply], broadcast: Order
+    ) -> Iterator[tuple[Update, float, int]]:
+        """Yield the updates of right form, decoded and finite, with their norms and bytes."""
         seen: set[str] = set()
         for reply in replies:
             if isinstance(reply, Failure):
@@ -150,14 +156,17 @@ class Screen:
             if not isinstance(reply, Update):
                 self._refuse(_shown(reply), "form", "it is not an update")
                 continue
-            name = _shown(reply)
+            name, update = _shown(reply), reply
             try:
-                problem = malformed(reply, broadcast, self.takes_float64)
+                problem = malformed(reply, broadcast, self.takes_float64, self.encoding)
                 if problem is None and name in seen:
                     problem = ("platform", "it answered twice")
                 seen.add(name)
                 problem = problem or self._unlike_its_ledger(reply)
-                norm = math.inf if problem else _finite_norm(reply)
+                norm = math.inf
+                if problem is None:
+                    update = decode_update(reply, broadcast.shared)
+                    norm = _finite_norm(update)
             except Exception:  # noqa: BLE001 - whatever a platform sent, the server goes on
                 problem, norm = ("form", "it is not an update that can be read"), math.inf
             if problem is None and not math.isfinite(norm):
@@ -165,7 +174,7 @@ class Screen:
             if problem is not None:
                 self._refuse(name, *problem)
                 continue
-            yield reply, norm
+            yield update, norm, payload_bytes(reply)
 
     def _note_failure(self, failed: Failure) -> None:
         """Note a failure; an update that its own engine would not carry is a refused one."""
@@ -228,7 +237,10 @@ def _in_our_words(failed: Failure, broadcast: Order) -> Failure:
 
 
 def malformed(
-    update: Update, broadcast: Order, takes_float64: bool = False
+    update: Update,
+    broadcast: Order,
+    takes_float64: bool = False,
+    encoding: Encoding = "float32",
 ) -> tuple[Code, str] | None:
     """Return what is wrong with the form of an update, or None."""
     problem = fact_problem(update)
@@ -239,17 +251,23 @@ def malformed(
         return "platform", f"it was not chosen for round {broadcast.round}"
     if update.round != broadcast.round:
         return "round", f"it answers round {update.round}; expected {broadcast.round}"
-    wide = torch.float64 if takes_float64 else None
-    found = _unlike(update.tensors, broadcast.shared, wide)
+    narrow = TYPES_UP[encoding]
+    wide = torch.float64 if takes_float64 and narrow is None else None
+    found = _unlike(update.tensors, broadcast.shared, narrow, wide)
     if found is None and broadcast.extra:
-        found = _unlike(update.extra, broadcast.extra)
+        found = _unlike(update.extra, broadcast.extra, narrow)
     elif found is None and update.extra:
         found = ("names", f"it carries extra tensors {sorted(update.extra)[:3]}; expected none")
+    if found is None and (wrong := encoding_problem(update, encoding)) is not None:
+        found = ("form", f"it has {wrong}")
     return found
 
 
 def _unlike(
-    state: SharedState, like: SharedState, also: torch.dtype | None = None
+    state: SharedState,
+    like: SharedState,
+    narrow: torch.dtype | None,
+    also: torch.dtype | None = None,
 ) -> tuple[Code, str] | None:
     if set(state) != set(like):
         odd = sorted(set(state) ^ set(like))
@@ -261,6 +279,7 @@ def _unlike(
         if tensor.shape != expected.shape:
             shapes = f"{tuple(tensor.shape)}; expected {tuple(expected.shape)}"
             return "shape", f"tensor {name!r} has shape {shapes}"
-        if tensor.dtype not in (expected.dtype, also):
-            return "dtype", f"tensor {name!r} is {tensor.dtype}; expected {expected.dtype}"
+        dtype = expected.dtype if narrow is None else narrow
+        if tensor.dtype not in (dtype, also):
+            return "dtype", f"tensor {name!r} is {tensor.dtype}; expected {dtype}"
     return None

@@ -32,7 +32,9 @@ _DTYPES = {
     "I64": torch.int64,
     "F32": torch.float32,
     "I32": torch.int32,
+    "BF16": torch.bfloat16,
     "U8": torch.uint8,
+    "I8": torch.int8,
 }
 _NAMES = {dtype: name for name, dtype in _DTYPES.items()}
 _RANKS = {dtype: rank for rank, dtype in enumerate(_DTYPES.values())}

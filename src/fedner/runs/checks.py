@@ -14,6 +14,7 @@ from fedner.federated.algorithms import (
     algorithm_named,
     lasting,
 )
+from fedner.federated.encoding import require_encodable
 from fedner.models.partition import PRESETS, shares_tags
 from fedner.models.zoo import RECIPES, Recipe, recipe_named
 from fedner.privacy.mechanisms import Mechanism
@@ -135,7 +136,7 @@ def require_fitting(
     if algorithm is None and mechanism is None:
         return
     chosen = algorithm_of(settings) if algorithm is None else algorithm
-    problems = [*_batch_problems(settings, chosen)]
+    problems = [*_batch_problems(settings, chosen), *_encoding_problems(settings, chosen)]
     if mechanism_for(settings.privacy, mechanism) is not None:
         problems += privacy_problems(settings, chosen, mechanism)
     if problems:
@@ -265,6 +266,7 @@ def _algorithm_problems(settings: Settings) -> Iterator[SettingProblem]:
     yield from problems
     if algorithm is not None:
         yield from _batch_problems(settings, algorithm)
+        yield from _encoding_problems(settings, algorithm)
     number, asked = len(settings.platforms), settings.participation
     drawn = number if asked.sample is None else asked.sample
     if drawn > number:
@@ -286,6 +288,16 @@ def _batch_problems(settings: Settings, algorithm: Algorithm) -> Iterator[Settin
             f"at least 1 sentence for each of {asked} platforms",
             "Take a larger batch, or draw fewer platforms with participation.sample.",
         )
+
+
+def _encoding_problems(settings: Settings, algorithm: Algorithm) -> Iterator[SettingProblem]:
+    """Yield an encoding of updates that are whole weights."""
+    encoding = settings.transport.encoding
+    try:
+        require_encodable(encoding, algorithm.sends)
+    except FednerError as error:
+        found = f"{encoding!r} for {algorithm.name}, which sends whole weights"
+        yield SettingProblem("transport.encoding", found, "'float32'", error.hint)
 
 
 def _privacy_problems(settings: Settings) -> list[SettingProblem]:

@@ -383,13 +383,18 @@ def _line(record: Mapping[str, Any]) -> RecordLine:
 def _described(reply: "Reply") -> Iterator[Mapping[str, Any]]:
     import torch
 
+    from fedner.federated.encoding import decode_update
+    from fedner.federated.messages import Update
+
+    values = _parts(decode_update(reply) if isinstance(reply, Update) else reply)
     for part, tensors in _parts(reply).items():
         for name, tensor in tensors.items():
+            value = values[part][name]  # what the numbers of an encoding stand for
             yield {
                 "name": name if part == "tensors" else f"{part}/{name}",
                 "shape": list(tensor.shape),
                 "type": str(tensor.dtype).removeprefix("torch."),
-                "norm": float(torch.linalg.vector_norm(tensor.detach().double())),
+                "norm": float(torch.linalg.vector_norm(value.detach().double())),
             }
 
 

@@ -12,7 +12,7 @@ from fedner.models.zoo import RECIPES
 from fedner.privacy.budget import delta_problem, delta_warning
 from fedner.privacy.events import Unit
 from fedner.privacy.mechanisms import MECHANISMS, Asked, Mechanism, MechanismFacts
-from fedner.privacy.mechanisms.mechanism import WHY_NOT_CLEAR
+from fedner.privacy.mechanisms.mechanism import WHY_NOT_CLEAR, all_problems
 from fedner.runs.type_descriptions import head_of
 from fedner.settings import PlatformEntry, SettingProblem, Settings, SettingsError, Study
 from fedner.settings.sections import PrivacySettings
@@ -36,7 +36,7 @@ def privacy_problems(
     yield from _delta_problems(settings, mechanism)
     yield from _score_problems(settings)
     yield from _unit_problems(settings, mechanism)
-    yield from mechanism.problems(asked_of(settings, algorithm))
+    yield from all_problems(mechanism, asked_of(settings, algorithm))
     if not settings.privacy.simulation:
         yield from _deployment_problems(settings, mechanism)
     budget, target = settings.privacy.budget, settings.privacy.epsilon
@@ -124,7 +124,7 @@ def require_provable(study: Study, algorithm: Algorithm, mechanism: Mechanism | 
     Raises:
         SettingsError: All problems at once.
     """
-    problems = () if mechanism is None else mechanism.problems(asked_of(study, algorithm))
+    problems = () if mechanism is None else all_problems(mechanism, asked_of(study, algorithm))
     if found := list(problems):
         raise SettingsError("the study", found)
 
@@ -144,6 +144,7 @@ def asked_of(settings: Settings | Study, algorithm: Algorithm | None) -> Asked:
         and shares_tags(partition.shared, head_of(settings.model)),
         has_scores=privacy.scores is not None,
         names_unit="unit" in privacy.model_fields_set and privacy.unit != "sentence",
+        encoding=settings.transport.encoding,
     )
     if algorithm is None:
         return asked

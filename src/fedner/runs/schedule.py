@@ -76,6 +76,7 @@ def run_settings(
         noise=noise,
         ema_decay=training.ema_decay,
         study=study.digest,
+        encoding=study.transport.encoding,
     )
 
 

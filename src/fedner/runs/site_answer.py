@@ -4,6 +4,7 @@ from functools import partial
 
 from fedner.federated.algorithms import Algorithm
 from fedner.federated.answering import PATIENCE, Answering
+from fedner.federated.encoding import require_encodable
 from fedner.federated.messages import Order, Reply, ScoreReport
 from fedner.federated.platform import Platform
 from fedner.federated.summation import PLAIN, Summation
@@ -44,8 +45,12 @@ class SiteAnswer:
             algorithm: The federation's; None takes the one that the study names.
             summation: How replies become one sum.
             patience: How many seconds it waits for another process that works in its folder.
+
+        Raises:
+            FednerError: The study's encoding does not fit algorithm or summation.
         """
         algorithm = algorithm_for(site.study) if algorithm is None else algorithm
+        require_encodable(site.study.transport.encoding, algorithm.sends, summation)
         self._site = site
         self._answering = Answering(
             site.name,

@@ -73,6 +73,7 @@ def _local_settings(site: Site, algorithm: Algorithm) -> LocalSettings:
         rounds_per_slice=training.rounds_per_slice,
         ema_decay=training.ema_decay,
         names_types=site.declares_types,
+        encoding=study.transport.encoding,
     )
 
 

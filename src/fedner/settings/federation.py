@@ -25,6 +25,7 @@ from fedner.settings.sections import (
     Section,
     TagScheme,
     TrainingSettings,
+    TransportSettings,
     Types,
 )
 from fedner.settings.study import (
@@ -50,6 +51,7 @@ SHARED_SECTIONS = (
     "training",
     "participation",
     "release",
+    "transport",
 )
 # What everybody knows of an embedding; `embeddings` without its paths.
 EMBEDDING_FACTS = ("dimension", "buckets", "lowercase", "unknown", "trainable")
@@ -103,6 +105,7 @@ class Settings(Section):
     training: TrainingSettings
     participation: ParticipationSettings = Field(default_factory=ParticipationSettings)
     release: ReleaseSettings = Field(default_factory=ReleaseSettings)
+    transport: TransportSettings = Field(default_factory=TransportSettings)
     engine: EngineSettings = Field(default_factory=EngineSettings)
     platforms: tuple[PlatformEntry, ...]
 

@@ -28,6 +28,7 @@ Unannotated = Literal["outside", "marginal"]
 TagScheme = Literal["IO", "IOB1", "BIO", "BIOES", "BILOU"]
 HeadName = Literal["free", "described"]
 MechanismName = Literal["none", "unit-local", "unit-central", "platform", "platform-central"]
+Encoding = Literal["float32", "bfloat16", "int8"]
 Audience = Literal["participants", "public"]
 TunedOn = Literal["nothing", "public", "charged", "protected"]
 
@@ -332,6 +333,17 @@ class ReleaseSettings(Section):
 
     to: Audience = "participants"
     newcomers: tuple[PlatformName, ...] = ()
+
+
+class TransportSettings(Section):
+    """How numbers cross between platforms and server.
+
+    `encoding` makes them smaller for slow links: updates in "bfloat16" or "int8", what rounding
+    left over is added to the next update of the platform, and the weights of a round come in
+    bfloat16. The server's own weights stay float32.
+    """
+
+    encoding: Encoding = "float32"
 
 
 class EngineSettings(Section):

@@ -27,6 +27,7 @@ from fedner.settings.sections import (
     Section,
     TagScheme,
     TrainingSettings,
+    TransportSettings,
     Types,
     Unknown,
 )
@@ -164,6 +165,7 @@ class Study(Section):
     training: TrainingSettings
     participation: ParticipationSettings = Field(default_factory=ParticipationSettings)
     release: ReleaseSettings = Field(default_factory=ReleaseSettings)
+    transport: TransportSettings = Field(default_factory=TransportSettings)
     platforms: tuple[StudyPlatform, ...]
 
     @field_validator("platforms")

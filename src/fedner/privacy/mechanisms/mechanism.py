@@ -30,6 +30,7 @@ from fedner.privacy.events import Adjacency, GaussianRelease, Slice, Unit
 from fedner.privacy.noise import Clipped
 from fedner.privacy.sampling import SampledUnit, expected_size, sampling_probability
 from fedner.settings import SettingProblem
+from fedner.settings.sections import Encoding
 from fedner.tensors import SharedState, State
 
 PrivatePart = Literal["joint", "frozen", "clear"]
@@ -56,6 +57,7 @@ class Asked:
         is_marginal: Whether the loss leaves types open that a platform does not annotate.
         has_scores: Whether noised scores are to be disclosed.
         names_unit: Whether the study says which unit is protected.
+        encoding: In which numbers updates travel.
     """
 
     algorithm: str = "fedner"
@@ -69,6 +71,7 @@ class Asked:
     is_marginal: bool = False
     has_scores: bool = False
     names_unit: bool = False
+    encoding: Encoding = "float32"
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,11 +103,14 @@ class SumRelease:
             sizes and the number of slices: what the sum is divided by.
         noised: Releases the sum, of the terms, the sum, what it is divided by, the weights for
             their precision, and the source of the noise.
+        clips_received: Whether `received` brings the norm of each part under the bound by itself,
+            whatever was sent: then it bounds what was decoded, too.
     """
 
     received: Callable[[State, float], Clipped]
     divisors: Callable[[Mapping[str, int], Mapping[str, int], int], dict[str, float]]
     noised: "Callable[[NoiseTerms, Clipped, float, State, Source], State]"
+    clips_received: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -204,13 +210,37 @@ class Mechanism:
         return self.facts.unit(sampled)
 
 
+def all_problems(mechanism: Mechanism, asked: Asked) -> Iterator[SettingProblem]:
+    """Yield every reason why a mechanism would prove nothing for what is asked."""
+    yield from mechanism.problems(asked)
+    yield from encoding_problems(mechanism, asked)
+
+
+def encoding_problems(mechanism: Mechanism, asked: Asked) -> Iterator[SettingProblem]:
+    """Yield an encoding that would move what the noise at the server was made for.
+
+    Noised at the platform, an update is encoded after the noise: post-processing of released
+    values, whose remainders are made of them alone. Where the server adds the noise, rounding
+    moves what one unit contributes by more than it was clipped to, unless the server bounds each
+    decoded update itself.
+    """
+    bounds_decoded = mechanism.on_sum is None or mechanism.on_sum.clips_received
+    if asked.encoding != "float32" and not bounds_decoded:
+        yield SettingProblem(
+            "transport.encoding", f"{asked.encoding!r} with mechanism {mechanism.name!r}",
+            "float32, or noise at the platforms (unit-local, platform)",
+            "Rounded sums move by more than the bound that the server's noise was made for, and "
+            "nobody can see in a sum what one unit contributed.",
+        )  # fmt: skip
+
+
 def require_fitting(mechanism: Mechanism, asked: Asked, who: str) -> None:
     """Raise if a mechanism would prove nothing for what is asked.
 
     Raises:
         FednerError: Naming every problem.
     """
-    found = list(mechanism.problems(asked))
+    found = list(all_problems(mechanism, asked))
     if found:
         wrong = "; ".join(
             f"{each.key}: found {each.found}; expected {each.expected}" for each in found

@@ -10,7 +10,9 @@ what the server hands out; one Gaussian release a round. Who takes part in a rou
 
 Whom to trust: the server, with every platform's update, and the channel to it.
 
-Edge cases: those of `platform`. With few platforms the noise is as large as the sum. A sum is
+Edge cases: those of `platform`. Encoded updates (`transport.encoding`) keep the guarantee: the
+server clips what it decoded, so that no platform, whatever remainders it kept, moves a sum by more
+than C. With few platforms the noise is as large as the sum. A sum is
 noised once: in deployment every round is stored before the next begins.
 """
 
@@ -54,5 +56,5 @@ PLATFORM_CENTRAL = Mechanism(
     _problems,
     TRUST,
     on_update=_on_update,
-    on_sum=SumRelease(clip, _divisors, noised_mean),
+    on_sum=SumRelease(clip, _divisors, noised_mean, clips_received=True),
 )

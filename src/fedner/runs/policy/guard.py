@@ -148,7 +148,7 @@ def _noised_in_vain(site: Site, report: ScoreReport) -> bool:
 
 def _update_problem(site: Site, update: Update) -> str | None:
     allowed = {*site.blueprint.partition.shared}
-    names = {*update.tensors, *update.extra}
+    names = {*update.tensors, *update.extra, *(key.partition("/")[2] for key in update.scales)}
     if not names <= allowed or not all(is_accepted_tensor(name, site.own) for name in names):
         return "tensors that stay at home"
     if update.loss is not None and (site.study.is_deployed or not site.own.policy.sends_loss):
