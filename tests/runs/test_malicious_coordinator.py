@@ -273,7 +273,7 @@ def test_nothing_is_sent_that_is_not_on_record(
 
     with monkeypatch.context() as patch:
         patch.setattr("fedner.runs.disclosure_record._write_all", full)
-        assert code(answer(order_of(site, round=2))) == "record-failed"
+        assert code(answer(order_of(site, round=2))) == "disk-full"
     lines = (tmp_path / RECORD).read_bytes().splitlines()
     lines[0] = lines[0].replace(b"case", b"cave").replace(b"run", b"rum")
     (tmp_path / RECORD).write_bytes(b"\n".join(lines) + b"\n\n")

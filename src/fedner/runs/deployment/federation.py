@@ -105,6 +105,20 @@ def require_name(name: str, what: str) -> None:
         raise FednerError(f"{what} {name!r}; expected {problem}", "Choose another name.")
 
 
+def require_host(host: str) -> None:
+    """Refuse what cannot be the name or address of a machine.
+
+    Raises:
+        FednerError: It cannot.
+    """
+    if not _HOST.match(host):
+        raise FednerError(
+            f"the server's host is {host!r:.80}; expected a host name or an IPv4 address of at "
+            "most 64 characters, without a port",
+            "Name the host as platforms reach it, as fl.example.org.",
+        )
+
+
 def create_federation(
     home: FederationHome, study: Study, place: Place, days: int = CERTIFICATE_DAYS
 ) -> FederationRecord:
@@ -135,12 +149,7 @@ def _require_fitting(study: Study, place: Place) -> None:
     require_name(place.federation, "the federation is called")
     for name in may_ask(study):
         require_name(name, "the study has a platform")
-    if not _HOST.match(place.host):
-        raise FednerError(
-            f"the server's host is {place.host!r}; expected a host name or an IPv4 address of at "
-            "most 64 characters, without a port",
-            "Name the host as platforms reach it: --host fl.example.org",
-        )
+    require_host(place.host)
     if place.host in may_ask(study):
         raise FednerError(
             f"a platform and the server's host are both called {place.host!r}",

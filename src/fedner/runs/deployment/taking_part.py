@@ -15,7 +15,7 @@ from fedner.runs.deployment.approvals import (
     read_letter,
     write_letter,
 )
-from fedner.runs.deployment.federation import require_name
+from fedner.runs.deployment.federation import require_host, require_name
 from fedner.runs.deployment.homes import PlatformHome, ServerHome, begin_home
 from fedner.runs.deployment.identity import (
     fingerprint,
@@ -63,8 +63,9 @@ def request_server(home: ServerHome, host: str) -> Request:
     """Begin a server's home with keys of its own, for itself and for the watchdog beside it.
 
     Raises:
-        FednerError: The folder is something else.
+        FednerError: The host has no sound name, or the folder is something else.
     """
+    require_host(host)
     if home.record.is_file():
         _require_same(home, "server", host)
     else:
