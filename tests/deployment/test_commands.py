@@ -73,6 +73,7 @@ def rounds(trial: Trial, run: str) -> int:
     return path.read_bytes().count(b"\n") if path.exists() else 0
 
 
+@pytest.mark.slow  # two minutes: CI has 20 in all
 def test_a_run_is_refused_stopped_resumed_and_fetched(trial: Trial, tmp_path: Path) -> None:
     assert status(trial)["run"] is None
     connected = {each["name"] for each in status(trial)["members"] if each["connected"]}
