@@ -199,11 +199,10 @@ def test_settings_and_records_have_the_same_names() -> None:
 
 
 def compared() -> Iterator[str]:
-    """Yield lines that compare with the name of a mechanism; `kind` is that of a member."""
     source = Path(__file__).resolve().parents[2] / "src" / "fedner"
     room = source / "privacy" / "mechanisms"
     asked = re.compile(
-        r"(?<!\.kind )[!=]= *[\"'](unit-local|unit-central|platform|platform-central)[\"']"
+        r"[!=]= *[\"'](unit-local|unit-central|platform|platform-central)[\"']"
         r"|\b(UNIT_LOCAL|UNIT_CENTRAL|PLATFORM_CENTRAL)\b"
     )
     for path in source.rglob("*.py"):

@@ -101,7 +101,17 @@ def _show_runs(found: "ReadRecord") -> None:
         )
         for each in summaries
     ]
-    columns = ("run", "study", "asked by", "updates", "scores", "bytes", "refused", "mechanism", "epsilon")  # fmt: skip  # noqa: E501
+    columns = (
+        "run",
+        "study",
+        "asked by",
+        "updates",
+        "scores",
+        "bytes",
+        "refused",
+        "mechanism",
+        "epsilon",
+    )
     console.print(table("What this platform sent", columns, rows))
     for each in summaries:
         for code, count in each.refused.items():
@@ -127,7 +137,19 @@ def _show_lines(lines: "Sequence[RecordLine]") -> None:
         )
         for line in lines
     ]
-    columns = ("time", "asked by", "order", "round", "reply", "tensors", "norm", "bytes", "digest", "mechanism", "epsilon")  # fmt: skip  # noqa: E501
+    columns = (
+        "time",
+        "asked by",
+        "order",
+        "round",
+        "reply",
+        "tensors",
+        "norm",
+        "bytes",
+        "digest",
+        "mechanism",
+        "epsilon",
+    )
     console.print(table(f"Run {lines[0].run}", columns, rows))
     shapes = {each["name"]: each["shape"] for line in lines for each in line.tensors}
     if shapes:

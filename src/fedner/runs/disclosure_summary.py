@@ -47,7 +47,7 @@ class RunDisclosure:
 
 
 def summarise(record: ReadRecord) -> list[RunDisclosure]:
-    """Return what left for each run, in the order of their first lines."""
+    """Return what was sent for each run, in the order of their first lines."""
     by_run: dict[tuple[str, str], list[RecordLine]] = {}
     for line in record.lines:
         by_run.setdefault((line.run, line.study), []).append(line)
@@ -101,7 +101,7 @@ def _summary(lines: Sequence[RecordLine]) -> RunDisclosure:
 
 
 def _distinct(lines: Iterable[RecordLine]) -> list[RecordLine]:
-    """Return the lines without what left before: the same numbers for the same round."""
+    """Return the lines without what was sent before: the same numbers for the same round."""
     return list({_content(line): line for line in lines}.values())
 
 

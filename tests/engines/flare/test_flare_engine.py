@@ -181,12 +181,17 @@ def test_beyond_its_timeout_it_is_late_and_its_reply_is_dropped(
 
 
 @pytest.mark.parametrize("error", [ConnectionError("text that stays here"), TimeoutError()])
-def test_a_broken_call_is_noticed_at_once(links: dict[str, Scripted], error: Exception) -> None:
+def test_a_broken_call_is_noticed_at_once(
+    links: dict[str, Scripted], error: Exception, caplog: pytest.LogCaptureFixture
+) -> None:
     links["a"].error = error
     with FlareEngine(links, list(links)) as engine:
         began = time.monotonic()
         assert asked(engine) == {"a": "platform-gone", "b": 1}
         assert time.monotonic() - began < 1
+    is_logged = "platform a cannot be reached: ConnectionError" in caplog.text
+    assert is_logged == isinstance(error, ConnectionError)
+    assert "text that stays here" not in caplog.text
 
 
 @pytest.mark.parametrize(

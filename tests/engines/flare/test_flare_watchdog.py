@@ -1,6 +1,7 @@
 """What the watchdog decides, from what FLARE's store and the run folders hold."""
 
 import json
+import threading
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -8,7 +9,7 @@ from typing import Any
 import pytest
 
 from fedner.engines.flare.job_ends import JobEnd, append_end, job_end, read_ends
-from fedner.engines.flare.session import JobState
+from fedner.engines.flare.session import AdminKit, JobState
 from fedner.engines.flare.watchdog import Limits, Standing, Watchdog, close_stale_jobs, decide
 
 FAULT = "FINISHED:EXECUTION_EXCEPTION"
@@ -200,3 +201,21 @@ def test_leaves_foreign_jobs_alone(tmp_path: Path) -> None:
     dog.look(server)  # type: ignore[arg-type]
     assert server.submitted == []
     assert said == ["run run: cannot be looked after: the job announces no study"]
+
+
+def test_a_watchdog_that_loses_the_server_says_so_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    stop, tries = threading.Event(), []
+
+    def away(_kit: object) -> None:
+        tries.append(1)
+        if len(tries) == 3:
+            stop.set()
+        raise ConnectionError("nobody listens")
+
+    monkeypatch.setattr("fedner.engines.flare.watchdog.admin_session", away)
+    kit = AdminKit(tmp_path, "watchdog@fedner.local")
+    Watchdog(kit, tmp_path, limits=Limits(poll=0.01)).watch(stop)
+    assert [each.levelname for each in caplog.records] == ["WARNING"], "three tries, one line"
+    assert "ConnectionError: nobody listens" in caplog.text

@@ -9,6 +9,7 @@ no ping meanwhile. Until its first work is done it is given longer, unless pings
 its connection is cut, and nobody is there.
 """
 
+import logging
 import queue
 import time
 from collections.abc import Iterator, Mapping, Sequence
@@ -31,6 +32,7 @@ _FOR_EVER = 30 * 24 * 3600.0  # FLARE wants a number
 _NEAR_END = 0.1
 _PING_TRAVEL = 0.2
 _THREADS_PER_PLATFORM = 8  # calls that hang until their timeout, beside the live one
+_log = logging.getLogger(__name__)
 
 
 class Link(Protocol):
@@ -317,7 +319,9 @@ class FlareEngine:
             # FLARE also says so of a connection that ended long before.
             code = "no-reply" if time.monotonic() >= end - _NEAR_END else "platform-gone"
             self._came.put(_Came(name, sequence, code=code))
-        except Exception:  # noqa: BLE001 - whatever broke, the platform cannot be reached
+        except Exception as error:  # noqa: BLE001 - whatever broke, the platform cannot be reached
+            # Its kind alone: the text of an error may be another party's.
+            _log.warning("platform %s cannot be reached: %s", name, type(error).__name__)
             self._came.put(_Came(name, sequence, code="platform-gone"))
 
     def _pinged(self, name: str) -> None:

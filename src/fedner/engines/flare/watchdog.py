@@ -193,14 +193,19 @@ class Watchdog:
 
     def watch(self, stop: threading.Event) -> None:
         """Look after all runs until told to stop; a server that is away is waited for."""
+        last = ""
         while not stop.is_set():
             try:
                 with admin_session(self._kit) as session:
                     while not stop.is_set():
                         self.look(session)
+                        last = ""
                         stop.wait(self._limits.poll)
             except Exception as error:  # noqa: BLE001 - FLARE raises many kinds; try again
-                _log.debug("the watchdog lost the server: %s", error)
+                words = f"{type(error).__name__}: {error}"
+                if words != last:  # a server that stays away is one line, not one every poll
+                    _log.warning("the watchdog lost the server, and tries again: %s", words)
+                last = words
                 stop.wait(self._limits.poll)
 
     def look(self, session: AdminSession) -> None:

@@ -60,6 +60,9 @@ class Request(Section):
     certificates: tuple[WantedCertificate, ...]
 
 
+_PLATFORM: Kind = "platform"
+
+
 class Member(Section):
     """Somebody to whom the authority gave a certificate.
 
@@ -75,6 +78,11 @@ class Member(Section):
     expires: datetime
     approved: datetime
     removed: datetime | None = None
+
+    @property
+    def is_platform(self) -> bool:
+        """Whether it trains, and is neither server, coordinator nor watchdog."""
+        return self.kind == _PLATFORM
 
 
 class Roster(Section):

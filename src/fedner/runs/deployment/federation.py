@@ -383,8 +383,8 @@ def mark_removed(home: FederationHome, name: str, *, is_removed: bool) -> Federa
 
 def _platform(record: FederationRecord, name: str) -> Member:
     member = record.member(name)
-    if member is None or member.kind != "platform":
-        names = [each.name for each in record.members if each.kind == "platform"]
+    if member is None or not member.is_platform:
+        names = [each.name for each in record.members if each.is_platform]
         raise FednerError(
             f"no platform {name!r} was approved; approved are: {', '.join(names) or 'none'}",
             nearest(name, names),

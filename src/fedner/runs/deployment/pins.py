@@ -188,7 +188,5 @@ def pinned_names(pins: Mapping[str, str], roster: Mapping[str, str]) -> frozense
 def roster_fingerprints(roster: Sequence[Member]) -> dict[str, str]:
     """Return the fingerprints of the platforms of a roster that take part."""
     return {
-        each.name: each.fingerprint
-        for each in roster
-        if each.kind == "platform" and each.removed is None
+        each.name: each.fingerprint for each in roster if each.is_platform and each.removed is None
     }

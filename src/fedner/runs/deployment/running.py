@@ -105,9 +105,7 @@ def takes_part(record: FederationRecord, study: Study) -> tuple[str, ...]:
     Raises:
         FednerError: Too few are.
     """
-    approved = {
-        each.name for each in record.members if each.kind == "platform" and each.removed is None
-    }
+    approved = {each.name for each in record.members if each.is_platform and each.removed is None}
     names = tuple(name for name in study.names if name in approved)
     quorum = study.participation.quorum
     if len(names) < (len(study.names) if quorum is None else quorum):
