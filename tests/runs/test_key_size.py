@@ -6,7 +6,7 @@ import pytest
 
 pytest.importorskip("cryptography", reason="needs the extra flare")
 
-from fedner.runs.deployment.identity import make_key, read_key  # noqa: E402
+from fedner.runs.deployment.identity import make_key, read_key
 
 
 def test_a_key_has_3072_bits_and_is_its_owners_alone(tmp_path: Path) -> None:
