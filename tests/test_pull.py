@@ -160,7 +160,9 @@ def test_resumed_equals_uninterrupted(tmp_path: Path, words: bool, device: str) 
     other = fresh(words=words, device=device)
     train(other, encoded(other), PULLED, 1, resume=load_training(tmp_path / "state"))
     found = {name: each.detach().cpu() for name, each in trainable(other).items()}
-    assert same(found, trained(PULLED, words=words, device=device))
+    expected = trained(PULLED, words=words, device=device)
+    # On a GPU sums have no fixed order: two whole trainings differ in their last digits too.
+    assert same(found, expected) if device == "cpu" else close(found, expected)
 
 
 def test_a_pull_is_neither_begun_nor_dropped_in_the_middle() -> None:

@@ -181,17 +181,11 @@ def clip_by_norm(gradient: Mapping[str, Tensor], bound: float | None) -> dict[st
     norms = torch._foreach_norm(values)
     factor = (bound / (torch.linalg.vector_norm(torch.stack(norms)) + 1e-6)).clamp(max=1.0)
     scaled = torch._foreach_mul(values, factor)
+    # A row-sparse gradient is scaled as it is: building another one warns in some torch versions.
     return {
-        name: _with_values(each, part) if each.is_sparse else part
+        name: torch.mul(each, factor) if each.is_sparse else part
         for (name, each), part in zip(whole.items(), scaled, strict=True)
     }
-
-
-def _with_values(sparse: Tensor, values: Tensor) -> Tensor:
-    """Return a coalesced sparse tensor with other values at the same rows."""
-    return torch.sparse_coo_tensor(
-        sparse.indices(), values, sparse.shape, is_coalesced=True, check_invariants=False
-    )
 
 
 def optimizer_for(

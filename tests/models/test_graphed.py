@@ -73,10 +73,12 @@ def test_a_described_head_is_recorded_too(decoder: str, device: str) -> None:
     changes = {"head": "described", "residual": True, "decoder": decoder}
     tagger, corpus = made("ELMoNER", device, **changes)
     recording = {"record": same} if device == "cpu" else {}
+    # Convolutions of padded shapes are TF32 on a GPU, as in the replays below.
+    tolerances = () if device == "cpu" else (1e-3, 1e-2)
     steps = RecordedSteps(tagger, corpus, **recording)
     assert RecordedSteps.fits(tagger, torch.device("cuda"))
     for _ in range(graphed.FIRST_RECORDED_VISIT + 1):
-        require_equal(steps, [3, 11, 20, 30])
+        require_equal(steps, [3, 11, 20, 30], *tolerances)
     assert steps.recordings
     assert "emissions.type.B.weight" in steps.gradients(np.asarray([1]), SEED)[1]
 

@@ -1,5 +1,7 @@
 """What DP costs, tiny: released models, newcomers of noised partners, and the table."""
 
+from pathlib import Path
+
 import pytest
 import tiny_study
 import torch
@@ -23,20 +25,27 @@ def world(monkeypatch: pytest.MonkeyPatch) -> World:
         monkeypatch.setattr(private_study, name, 2)
     monkeypatch.setattr(private_study, "OWN_SENTENCES", 6)
     for name in ("SCRATCH", "FROM_PUBLIC", "PARTNERS"):
-        monkeypatch.setattr(private_study, name, Recipe(16, 1, 0.01))
+        monkeypatch.setattr(private_study, name, Recipe(16, 1, 0.01, 0.9))
     return tiny_study.tiny_world()
 
 
-def test_a_released_model_has_every_split_and_seed_of_noise(world: World) -> None:
-    found = private_study.run_task(world, DpTask("released", "medical", "scratch", 3.0))
+def test_a_released_model_has_every_split_and_seed_of_noise(world: World, tmp_path: Path) -> None:
+    found = []
+    for task in private_study.tasks():
+        if (task.study, task.start, task.epsilon) == ("released", "scratch", 3.0):
+            assert not task.is_done(found)
+            found += private_study.run_task(world, task, tmp_path)
+            assert task.is_done(found)
     assert {(each.split, each.noise_seed) for each in found} == {
         (split, noise) for split in (1, 2) for noise in (1, 2, 3)
     }
-    plain = private_study.run_task(world, DpTask("released", "medical", "public", 0.0))
-    assert [(each.split, each.noise_seed) for each in plain] == [(1, 1), (2, 1)]
+    plain = private_study.run_task(world, DpTask("released", "medical", "public", 0.0, 2), tmp_path)
+    assert [(each.split, each.noise_seed) for each in plain] == [(2, 1)]
 
 
-def test_models_begin_with_the_public_one(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_models_begin_with_the_public_one(
+    world: World, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     initial = private.public_model(world, NAMES, (), 2)
     split = private.split_of(world, NAMES, 1)
     still = private.train_plainly(
@@ -45,17 +54,29 @@ def test_models_begin_with_the_public_one(world: World, monkeypatch: pytest.Monk
     for member in still:
         for name, weight in member.items():
             torch.testing.assert_close(weight, initial[name])
-    given = []
+    given, decays = [], []
     held = private.train_privately
-    monkeypatch.setattr(
-        private,
-        "train_privately",
-        lambda *args, **named: given.append(named["initial"]) or held(*args, **named),
-    )
+
+    def watched(*args: object, **named: object) -> object:
+        given.append(named["initial"])
+        decays.append(named["ema_decay"])
+        return held(*args, **named)
+
+    monkeypatch.setattr(private, "train_privately", watched)
     for start in ("public", "scratch"):
-        private_study.run_task(world, DpTask("released", "medical", start, 3.0))
+        private_study.run_task(world, DpTask("released", "medical", start, 3.0, 1), tmp_path)
     assert given[0] is not None
     assert given[1] is None
+    assert decays == [0.9, 0.9]
+
+
+def test_a_public_model_is_trained_once(
+    world: World, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    task = DpTask("released", "medical", "public", 0.0, 1)
+    before = private_study.run_task(world, task, tmp_path)
+    monkeypatch.setattr(private, "public_model", None)
+    assert private_study.run_task(world, task, tmp_path) == before
 
 
 def test_the_noise_is_that_of_the_smallest_federation(world: World) -> None:
@@ -67,12 +88,14 @@ def test_the_noise_is_that_of_the_smallest_federation(world: World) -> None:
     assert how.steps == -(-least // 16)
 
 
-def test_newcomers_meet_all_splits_and_are_compared_with_themselves(world: World) -> None:
-    plain = private_study.run_task(world, DpTask("newcomer", NAMES[0], "scratch", 0.0))
+def test_newcomers_meet_all_splits_and_are_compared_with_themselves(
+    world: World, tmp_path: Path
+) -> None:
+    plain = private_study.run_task(world, DpTask("newcomer", NAMES[0], "scratch", 0.0), tmp_path)
     alone = [each for each in plain if each.study == "alone"]
     assert [each.split for each in alone] == [1, 2]
     assert alone[0].f1 == cells.score_alone(world, NAMES[0], 6, 1)
-    noised = private_study.run_task(world, DpTask("newcomer", NAMES[0], "scratch", 3.0))
+    noised = private_study.run_task(world, DpTask("newcomer", NAMES[0], "scratch", 3.0), tmp_path)
     assert [(each.split, each.noise_seed) for each in noised] == [(1, 1), (2, 2), (1, 3)]
 
 

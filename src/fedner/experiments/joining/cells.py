@@ -18,6 +18,7 @@ from fedner.experiments.joining.arms import (
     train_alone,
     type_vectors,
 )
+from fedner.experiments.joining.kept import trained_once
 from fedner.experiments.joining.kinds import DESCRIBED, FREE, PUBLISHED, Kind
 from fedner.experiments.joining.study import (
     ALL,
@@ -221,9 +222,21 @@ def _without_sentences(world: World, task: CellTask, folder: Path, arm: str) -> 
 def _alone_and_joined(world: World, task: CellTask, folder: Path) -> list[Point]:
     """Return the points of local-only, joined, their average, and what would be kept."""
     gifts = _gifts(world, task, folder, "received")
-    described = _selected(world, task, _Way(DESCRIBED, DESCRIBED_GRID))
-    published = _selected(world, task, _Way(PUBLISHED, PUBLISHED_GRID))
-    joined = _selected(world, task, _Way(DESCRIBED, JOINED_GRID, gifts))
+    ways = {
+        "described": _Way(DESCRIBED, DESCRIBED_GRID),
+        "published": _Way(PUBLISHED, PUBLISHED_GRID),
+        "joined": _Way(DESCRIBED, JOINED_GRID, gifts),
+    }
+    # Only the longest cells are worth files of their own.
+    described, published, joined = (
+        _selected(
+            world,
+            task,
+            way,
+            folder / "trainings" / f"{task.name}-{name}" if task.size == ALL else None,
+        )
+        for name, way in ways.items()
+    )
     points = []
     for newcomer, *found in zip(task.newcomers, described, published, joined, strict=True):
         points += _main_points(world, task, newcomer, *found)
@@ -257,8 +270,15 @@ def _main_points(
     return [Point(newcomer, task.size, task.seed, *row, count) for row in rows]
 
 
-def _selected(world: World, task: CellTask, way: _Way) -> list[_Chosen]:
-    """Return the best setting of each newcomer by cross-validation, and what it comes to."""
+def _selected(world: World, task: CellTask, way: _Way, folder: Path | None = None) -> list[_Chosen]:
+    """Return the best setting of each newcomer by cross-validation, and what it comes to.
+
+    Args:
+        world: The platforms.
+        task: The newcomers, their size and seed.
+        way: How they train.
+        folder: Where trainings that have ended stand; None stores none.
+    """
     jobs: dict[tuple[str, Setting, int], Alone] = {}
     for newcomer in task.newcomers:
         parts = folds(_own(world, newcomer, task), NUM_FOLDS)
@@ -267,12 +287,20 @@ def _selected(world: World, task: CellTask, way: _Way) -> list[_Chosen]:
                 job = way.job(newcomer, own, held, setting, task.seed)
                 jobs[newcomer, setting, fold] = job
     epochs, batch_size = _schedule(world, task)
-    trained = train_alone(
-        world, way.kind, list(jobs.values()), epochs=epochs, batch_size=batch_size
+    trained = trained_once(
+        folder and folder / "folds.safetensors",
+        lambda: train_alone(
+            world, way.kind, list(jobs.values()), epochs=epochs, batch_size=batch_size
+        ),
+        world.device,
     )
     by_job = dict(zip(jobs, trained, strict=True))
     best = [_best(by_job, newcomer, way.grid) for newcomer in task.newcomers]
-    finals = _final(world, task, way, [setting for setting, _, _ in best])
+    finals = trained_once(
+        folder and folder / "final.safetensors",
+        lambda: _final(world, task, way, [setting for setting, _, _ in best]),
+        world.device,
+    )
     return [_Chosen(way.kind, *each, final) for each, final in zip(best, finals, strict=True)]
 
 

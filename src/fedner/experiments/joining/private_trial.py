@@ -119,6 +119,15 @@ TRIALS = (
     Trial("scratch", HIGH, epochs=60, hidden=100, rank=64),
     Trial("public", MIDDLE, epochs=60, federation="btc"),
     Trial("public", epochs=0, federation="btc"),
+    # Larger batches bear higher learning rates and more epochs.
+    Trial("public", MIDDLE, batch_size=4_096, epochs=120),
+    Trial("public", MIDDLE, batch_size=4_096, epochs=120, ema_decay=0.98),
+    Trial("public", MIDDLE, batch_size=8_192, epochs=120),
+    Trial("public", MIDDLE, batch_size=8_192, epochs=240),
+    Trial("public", MIDDLE, batch_size=4_096, epochs=120, hidden=400, rank=256),
+    Trial("scratch", HIGH, batch_size=4_096, epochs=120),
+    Trial("scratch", HIGH, batch_size=4_096, epochs=120, hidden=100, rank=64),
+    Trial("scratch", HIGH, batch_size=4_096, epochs=120, federation="btc"),
 )
 
 
