@@ -112,6 +112,22 @@ def test_a_platform_is_added_later() -> None:
     assert "not approved yet: north, south" in invoke("federation", "update", "study.toml")
 
 
+def test_an_approval_of_another_study_shows_what_changed() -> None:
+    create()
+    read("platform", "request", "north")
+    read("federation", "approve", "north.request.json")
+    assert read("platform", "install", "north.approval.json")["changes"] == []
+    Path("study.toml").write_text(study_with(*NAMES, "west"))
+    new = read("federation", "update", "study.toml")["study"]
+    read("federation", "approve", "north.request.json")
+    with pytest.raises(FednerError, match="another study than the one installed in north"):
+        invoke("platform", "install", "north.approval.json")
+    assert read("platform", "show", "--home", "north")["study"] != new
+    said = invoke("platform", "install", "north.approval.json", "--accept-study")
+    assert "changed platforms.west.public_size: nothing -> 40" in said
+    assert read("platform", "show", "--home", "north")["study"] == new
+
+
 def test_a_platform_is_removed_even_when_the_server_is_away() -> None:
     create("--server-home", "server")
     read("platform", "request", "north")

@@ -41,6 +41,7 @@ from fedner.runs.deployment.identity import (
     sign,
 )
 from fedner.runs.deployment.kits import ALLOWED_CLASSES, Place
+from fedner.runs.deployment.study_changes import study_changes
 from fedner.runs.deployment.taking_part import (
     install_platform,
     installed_study,
@@ -377,6 +378,39 @@ def test_a_platform_can_be_added_later(homes: Homes, study: Study, tmp_path: Pat
     approval = approve(homes.federation, read_request(path))
     assert read_federation_study(homes.federation).digest == grown.digest
     assert {each.name for each in approval.roster} >= {"east", "north", "south"}
+
+
+def test_another_study_is_installed_only_where_it_was_accepted(
+    homes: Homes, study: Study, tmp_path: Path
+) -> None:
+    north = homes.platforms["north"]
+    request = letter(tmp_path, "north.request.json", request_platform(north, "north"))
+    training = study.training.model_copy(update={"rounds": 77})
+    replace_study(homes.federation, study.model_copy(update={"training": training}))
+    path = letter(tmp_path, "new.json", approve(homes.federation, read_request(request)))
+    kept = {each: each.read_bytes() for each in files(north.path)}
+    with pytest.raises(FednerError, match=r"what changed:\n  training\.rounds: 2 -> 77") as caught:
+        install_platform(north, path)
+    assert f"install {path} --home {north.path} --accept-study" in caught.value.hint
+    assert {each: each.read_bytes() for each in files(north.path)} == kept, "nothing is installed"
+    _, changes = install_platform(north, path, accepts_study=True)
+    assert [each.key for each in changes] == ["training.rounds"]
+    assert installed_study(north).training.rounds == 77
+    assert install_platform(north, path)[1] == (), "renewing brings nothing new"
+
+
+def test_every_change_of_a_study_is_shown(study: Study) -> None:
+    first, *rest = study.platforms
+    east = first.model_copy(update={"name": "east"})
+    larger = first.model_copy(update={"public_size": 12345})
+    changed = study.model_copy(update={"platforms": (*rest, larger, east), "title": "b\nc"})
+    found = {each.key: each for each in study_changes(study, changed)}
+    assert str(found[f"platforms.{first.name}.public_size"]).endswith(" -> 12345")
+    assert found["platforms.east.public_size"].before == "nothing"
+    assert str(found["title"]).endswith(r' -> "b\nc"'), "on one line"
+    assert study_changes(study, study) == ()
+    turned = study.model_copy(update={"platforms": study.platforms[::-1]})
+    assert [each.key for each in study_changes(study, turned)] == ["platforms (in order)"]
 
 
 def test_an_altered_study_is_noticed(homes: Homes) -> None:

@@ -21,10 +21,14 @@ from live import NAMES, RUN, Live, live, quick_keys, tiny_settings, until
 from fedner.engines.flare.job import JobSpec, write_job
 from fedner.engines.flare.processes import members
 from fedner.engines.flare.session import admin_session
+from fedner.errors import FednerError
 from fedner.federated.message_bytes import reply_from_bytes, to_bytes
 from fedner.federated.messages import FAILURES, Failure, Order, Update
 from fedner.federated.sizes import planned_batches
 from fedner.runs.blueprint import blueprint
+from fedner.runs.deployment.approvals import write_letter
+from fedner.runs.deployment.federation import approve, replace_study
+from fedner.runs.deployment.taking_part import install_platform, request_platform
 from fedner.runs.disclosure_record import RECORD, RecordLine, read_record
 from fedner.runs.public_files import declared_files
 from fedner.runs.schedule import algorithm_for
@@ -34,7 +38,9 @@ from fedner.settings import Study
 pytestmark = pytest.mark.deployment
 PLATFORM, SECRET = NAMES[0], "Zebrafinkomycin"
 FOREIGN = FAILURES["request-foreign"]
-POLICY = "\n[policy]\nmax_rounds = 8\nmax_updates = 3\n"
+# Most studies here are refused for what they are, not for being others than the installed one.
+ANY_STUDY = 'studies = ["any"]\n'
+POLICY = f"\n[policy]\nmax_rounds = 8\nmax_updates = 3\n{ANY_STUDY}"
 CONFIG = "config/config_fed_client.json"
 MEMORY = 150 * 2**20  # bytes that a platform's parent process may hold; 288 MB with torch
 
@@ -138,19 +144,22 @@ def test_flares_inner_services_are_closed_to_a_server(
     told = server.ask(
         "parent", channel=channel, topic=topic, target=PLATFORM, core=True, payload={}, timeout=2
     )
-    assert told["payload"] is None
-    assert told["said"]["cn__return_code"] in ("invalid_request", "timeout")
-    assert f"{channel} {topic}" in {line.verb for line in lines(federation)}
+    assert told == {"said": {"cn__return_code": "invalid_request"}, "payload": None}
+    (line,) = [line for line in lines(federation) if line.verb == f"{channel} {topic}"]
+    assert (line.entry, line.code, line.asked_by) == ("refused", "request-foreign", "server")
     assert federation.processes[PLATFORM].poll() is None
 
 
 def test_nobody_speaks_in_a_platforms_own_name(server: HostileServer, federation: Live) -> None:
     told = server.ask(
         "parent", channel="admin", topic="admin", target=PLATFORM, core=True, timeout=2,
-        admin="train.notify_job_status", cell_headers={"cn__origin": f"{PLATFORM}.{job_id()}"},
+        admin="train.notify_job_status", forged={"cn__origin": f"{PLATFORM}.{job_id()}"},
         headers={"job_id": job_id(), "job_status": 3},
     )  # fmt: skip
-    assert told["payload"] in (None, FOREIGN)
+    # Its refusal goes to whom it claims to be, who is nobody.
+    assert told == {"said": {"cn__return_code": "timeout"}, "payload": None}
+    (line,) = [line for line in lines(federation) if line.verb == "admin admin"]
+    assert (line.entry, line.code, line.asked_by) == ("refused", "request-foreign", "server")
 
 
 def _with(change: Callable[[dict[str, Any]], None]) -> Callable[[str, Path], dict[str, str]]:
@@ -260,7 +269,7 @@ def test_a_known_digest_is_no_other_study(server: HostileServer, federation: Liv
     """The platform accepts one digest; a server shows it beside another study."""
     path = federation.settings[PLATFORM]
     before = path.read_text()
-    path.write_text(before + f'studies = ["{federation.study.digest}"]\n')
+    path.write_text(before.replace(ANY_STUDY, f'studies = ["{federation.study.digest}"]\n'))
     other = changed_study(federation, training={"rounds": 3})
     table = json.loads(other.canonical)
     try:
@@ -346,10 +355,18 @@ def test_a_coordinators_job_with_python_is_refused(server: HostileServer, federa
     folder = job_folder(federation, "python")
     custom = folder / "platform" / "custom"
     custom.mkdir()
-    (custom / "evil.py").write_text("")
+    ran, before = federation.folder / "python-ran", len(lines(federation))
+    (custom / "fedner").mkdir()
+    for name in ("fedner/__init__.py", "sitecustomize.py"):
+        (custom / name).write_text(f"open({str(ran)!r}, 'w').close()\n")
     told = submitted(federation, folder)
-    assert "not" in told.lower()
+    for name in NAMES:
+        assert f"{name}: {FOREIGN}" in told, told
+    assert "FINISHED:FAILED_TO_RUN" in told
+    assert not ran.exists(), "nothing of it ran"
     assert job_processes(federation) == 0
+    found = [(line.verb, line.code, line.asked_by) for line in lines(federation)[before:]]
+    assert found == [("train.deploy", "request-foreign", "server for coordinator@fedner.local")]
 
 
 def test_a_coordinators_job_with_foreign_classes_is_refused(
@@ -370,24 +387,53 @@ def test_a_coordinators_job_with_foreign_classes_is_refused(
     )
 
 
-def test_a_study_that_was_changed_after_its_approval_is_refused_by_digest(
-    server: HostileServer, federation: Live
+@pytest.fixture
+def by_approval(federation: Live) -> Iterator[None]:
+    """Platforms whose policy names no study: they accept the installed one."""
+    before = {path: path.read_text() for path in federation.settings.values()}
+    for path, text in before.items():
+        path.write_text(text.replace(ANY_STUDY, ""))
+    yield
+    for path, text in before.items():
+        path.write_text(text)
+
+
+def test_a_study_that_was_changed_after_its_approval_is_refused(
+    server: HostileServer, federation: Live, by_approval: None
 ) -> None:
-    del server
-    before = {name: path.read_text() for name, path in federation.settings.items()}
-    for name, path in federation.settings.items():
-        path.write_text(before[name] + f'studies = ["{federation.study.digest}"]\n')
+    del server, by_approval
     changed = changed_study(federation, training={"rounds": 3})
-    try:
-        told = submitted(federation, job_folder(federation, "changed", changed))
-    finally:
-        for name, path in federation.settings.items():
-            path.write_text(before[name])
-    assert FAILURES["policy-study"] in told, told
-    found = [line for line in lines(federation) if line.study == changed.digest]
-    assert {line.asked_by for line in found if line.run == "changed"} == {
-        "server for coordinator@fedner.local"
+    told = submitted(federation, job_folder(federation, "changed", changed))
+    assert FAILURES["policy-approval"] in told, told
+    assert job_processes(federation) == 0
+    found = [line for line in lines(federation) if line.run == "changed"]
+    assert {(line.study, line.code, line.asked_by) for line in found} == {
+        (changed.digest, "policy-approval", "server for coordinator@fedner.local")
     }
+
+
+def test_a_newer_approval_accepts_its_study(
+    server: HostileServer, federation: Live, by_approval: None, tmp_path: Path
+) -> None:
+    del by_approval
+    changed = changed_study(federation, training={"rounds": 2})
+    home, coordinator = federation.homes.platforms[PLATFORM], federation.homes.federation
+    asked = facts(changed.canonical, "newer")
+    assert server.check(PLATFORM, asked) == (False, FAILURES["policy-approval"])
+    before = {path: path.read_bytes() for path in (home.approval, home.certificate)}
+    replace_study(coordinator, changed)
+    try:
+        write_letter(tmp_path / "new.json", approve(coordinator, request_platform(home, PLATFORM)))
+        with pytest.raises(FednerError, match=r"training\.rounds: 4 -> 2"):
+            install_platform(home, tmp_path / "new.json")
+        install_platform(home, tmp_path / "new.json", accepts_study=True)
+        assert server.check(PLATFORM, asked)[0]
+        old = facts(federation.study.canonical, "newer")
+        assert server.check(PLATFORM, old) == (False, FAILURES["policy-approval"])
+    finally:
+        replace_study(coordinator, federation.study)
+        for path, data in before.items():
+            path.write_bytes(data)
 
 
 # The server's job, to the job of a platform that takes part.

@@ -119,19 +119,20 @@ def test_what_is_no_job_of_ours_is_refused_in_fixed_words(home: PlatformHome, ki
     assert (line.entry, line.code, line.asked_by) == ("refused", "job-foreign", WHO)
 
 
+ANY = {"studies": ["any"]}
 REFUSED: dict[str, tuple[dict[str, Any], dict[str, Any], str]] = {
     "another digest": ({"studies": ["0" * 64]}, {}, "policy-study"),
     "more rounds": ({"max_rounds": 3}, {}, "policy-rounds"),
     "another algorithm": ({"algorithms": ["fedavg"]}, {}, "policy-algorithm"),
-    "seeded noise": ({}, {"privacy": DP | {"simulation": True}}, "policy-simulation"),
+    "seeded noise": (ANY, {"privacy": DP | {"simulation": True}}, "policy-simulation"),
     "its budget": (
-        {},
+        ANY,
         {"privacy": DP | {"simulation": True, "budget": 9.0}},
         "policy-study-budget",
     ),
-    "noise of the server": ({}, {"privacy": DP | {"mechanism": "unit-central"}}, "policy-noise"),
+    "noise of the server": (ANY, {"privacy": DP | {"mechanism": "unit-central"}}, "policy-noise"),
     "not named": (
-        {},
+        ANY,
         {"platforms": [{"name": "x", "public_size": 4, "labels": ["ADE"]}]},
         "policy-platform",
     ),
@@ -149,6 +150,31 @@ def test_a_refused_study_is_on_record_with_who_asked(home: PlatformHome, kind: s
     (line,) = read_record(home.path / RECORD).lines
     assert code in line.code.split(", ")
     assert (line.asked_by, line.study, line.run) == (WHO, asked.digest, "run-1")
+
+
+def test_a_study_that_was_not_installed_is_refused_unless_the_platform_names_it(
+    home: PlatformHome,
+) -> None:
+    other = study(title="another")
+    words = FAILURES["policy-approval"]
+    assert refusal(spec(other), WHO) == words
+    (line,) = read_record(home.path / RECORD).lines
+    assert (line.code, line.study) == ("policy-approval", other.digest)
+    settled({"max_rounds": 3})
+    assert refusal(spec(other), WHO) == words, "nothing else of it is looked at"
+    settled({"studies": [other.digest]})
+    assert refusal(spec(other), WHO) == ""
+    assert refusal(spec(), WHO) == FAILURES["policy-study"], "a list is the whole list"
+    settled({"studies": ["any"]})
+    assert [refusal(spec(each), WHO) for each in (other, study())] == ["", ""]
+    settled({"studies": ["any"], "max_rounds": 3})
+    assert refusal(spec(other), WHO) == FAILURES["policy-rounds"], "the other keys hold"
+
+
+def test_a_job_of_a_study_that_was_not_installed_answers_no_order(home: PlatformHome) -> None:
+    brought = study(title="another")
+    answer = endpoint(home, Announced("run-1", brought))(NAMES[0])
+    assert answer == RefusedJob(NAMES[0], "policy-approval")
 
 
 def test_settings_that_are_gone_refuse_without_a_word_of_theirs(
@@ -199,7 +225,7 @@ def endpoint(home: PlatformHome, job: Announced) -> Any:
 
 def test_a_job_that_brings_another_study_than_it_announced_is_refused(home: PlatformHome) -> None:
     """The gate saw an honest study; what the job is built with passes the policy again."""
-    settled({"max_rounds": 4})
+    settled({"max_rounds": 4} | ANY)
     assert refusal(spec(), WHO) == ""
     brought = study(training=TABLES["training"] | {"rounds": 400})
     answer = endpoint(home, Announced("run-1", brought))(NAMES[0])

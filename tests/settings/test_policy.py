@@ -63,6 +63,7 @@ def test_a_study_is_accepted_by_its_digest_alone() -> None:
     named = by(studies=[study().digest])
     assert keys(study(), named) == []
     assert keys(study(seed=2), named) == ["policy.studies"]
+    assert keys(study(seed=2), by(studies=["any"])) == []
 
 
 @pytest.mark.parametrize(

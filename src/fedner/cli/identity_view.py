@@ -1,5 +1,6 @@
 """What the commands of platforms and servers show of a home and of a new request."""
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -8,6 +9,7 @@ import typer
 if TYPE_CHECKING:
     from fedner.runs.deployment.approvals import Approval, Request
     from fedner.runs.deployment.homes import PlatformHome, ServerHome
+    from fedner.runs.deployment.study_changes import Change
 
 
 def require_flare() -> None:
@@ -46,8 +48,15 @@ def write_request(request: "Request", home: Path, out: Path | None, *, as_json: 
     show_place("fingerprint", spoken(found))
 
 
-def show_installed(approval: "Approval", home: Path, next_step: str, *, as_json: bool) -> None:
-    """Say what was installed."""
+def show_installed(
+    approval: "Approval",
+    home: Path,
+    next_step: str,
+    changes: Sequence["Change"] = (),
+    *,
+    as_json: bool,
+) -> None:
+    """Say what was installed, and what changed in the study that was installed before."""
     from fedner.cli.output import show_json, show_place
     from fedner.runs.deployment.identity import fingerprint, read_certificate
     from fedner.runs.deployment.pins import spoken
@@ -64,12 +73,15 @@ def show_installed(approval: "Approval", home: Path, next_step: str, *, as_json:
                 "study": study.digest,
                 "authority": authority,
                 "home": home,
+                "changes": changes,
             }
         )
         return
     show_place("installed in", home)
     show_place("federation", approval.federation, f", server {approval.place.target}")
     show_place("study", study.digest, f": {', '.join(study.names)}")
+    for each in changes:
+        show_place("  changed", each)
     show_place("authority", spoken(authority))
     typer.echo(f"compare the authority with the coordinator by telephone, then: {next_step}")
 

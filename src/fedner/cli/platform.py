@@ -56,9 +56,17 @@ def install(
         str | None,
         typer.Option("--authority", help="The authority's fingerprint, as you were told it."),
     ] = None,
+    accept_study: Annotated[
+        bool,
+        typer.Option("--accept-study", help="Take part in the study although it has changed."),
+    ] = False,
     json: AsJson = False,
 ) -> None:
-    """Install what the coordinator sent back."""
+    """Install what the coordinator sent back.
+
+    An approval for another study than the installed one is refused, and what changed is shown;
+    with --accept-study it is installed.
+    """
     from fedner.cli.identity_view import show_installed
     from fedner.runs.deployment.approvals import read_approval
     from fedner.runs.deployment.homes import PlatformHome
@@ -67,10 +75,11 @@ def install(
 
     told = None if authority is None else parse_fingerprint(authority)
     place = Path(read_approval(approval, told).name) if home is None else home
-    done = install_platform(PlatformHome(place), approval, told)
-    show_installed(
-        done, place, f"fedner platform check --settings platform.toml --home {place}", as_json=json
+    done, changes = install_platform(
+        PlatformHome(place), approval, told, accepts_study=accept_study
     )
+    next_step = f"fedner platform check --settings platform.toml --home {place}"
+    show_installed(done, place, next_step, changes, as_json=json)
 
 
 @app.command()

@@ -42,6 +42,7 @@ REFUSALS: Mapping[str, str] = {
     "study-unsound": "the study has problems that everybody can see: fedner study check",
     "platform-unready": "its own settings do not fit the study; its own log says why",
     "policy-platform": "the study does not name it",
+    "policy-approval": "its installed approval is for another study",
     "policy-study": "its policy does not accept this study",
     "policy-algorithm": "its policy does not accept this algorithm",
     "policy-model": "its policy does not accept this model",

@@ -7,7 +7,6 @@ from pydantic_core import PydanticCustomError
 
 from fedner.settings.sections import (
     Audience,
-    Digest,
     OwnSection,
     PlatformName,
     Positive,
@@ -21,6 +20,9 @@ UNITS: tuple[Unit, ...] = ("sentence", "document", "patient")
 # What a study across machines may do where the platform names nothing: trust nobody else.
 UNNAMED_NOISE: tuple[NoisePlace, ...] = ("local", "distributed")
 
+# A digest, or the word for every study that the other keys accept.
+ANY_STUDY = "any"
+AcceptedStudy = Annotated[str, StringConstraints(pattern=rf"^([0-9a-f]{{64}}|{ANY_STUDY})$")]
 DottedName = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9_]+(\.[A-Za-z0-9_]+)*$")]
 
 
@@ -30,8 +32,9 @@ class PolicySettings(OwnSection):
     It is checked before a job starts and at every order. An empty list, or a key that is left out,
     asks for nothing; what a study across machines may never do is refused without any key.
 
-    Which studies: `studies` are digests, `algorithms` and `models` names (of recipes), `shared` the
-    modules whose tensors may be sent ("embeddings" holds "embeddings.words"), `types` the entity
+    Which studies: `studies` are digests, or "any" for all that the other keys accept; across
+    machines an empty list accepts the study of the installed approval and no other. `algorithms`
+    and `models` are names (of recipes), `shared` the modules whose tensors may be sent ("embeddings" holds "embeddings.words"), `types` the entity
     types that it declares to others or shares tags of.
 
     Least protection: `mechanisms` are those of differential privacy ("none" among them accepts a
@@ -52,7 +55,7 @@ class PolicySettings(OwnSection):
     anybody; `newcomers` are platforms that may get it although they took no part.
     """
 
-    studies: tuple[Digest, ...] = ()
+    studies: tuple[AcceptedStudy, ...] = ()
     algorithms: tuple[str, ...] = ()
     models: tuple[str, ...] = ()
     shared: tuple[DottedName, ...] | None = None

@@ -6,6 +6,7 @@ What needs tables of other rooms (modules, mechanisms, budgets) is in `runs.poli
 from collections.abc import Iterator
 
 from fedner.settings.platform import PlatformSettings
+from fedner.settings.policy import ANY_STUDY
 from fedner.settings.problems import SettingProblem, nearest
 from fedner.settings.study import Study
 
@@ -59,7 +60,7 @@ def _participant_problems(study: Study, own: PlatformSettings) -> Iterator[Setti
 
 def _study_problems(study: Study, own: PlatformSettings) -> Iterator[SettingProblem]:
     accepted = own.policy.studies
-    if accepted and study.digest not in accepted:
+    if accepted and not {study.digest, ANY_STUDY} & {*accepted}:
         yield SettingProblem(
             "policy.studies",
             f"{len(accepted)} accepted, and not this study",

@@ -14,6 +14,7 @@ from pydantic_core import ErrorDetails
 from fedner.errors import FednerError
 from fedner.settings.federation import Settings
 from fedner.settings.platform import PlatformSettings
+from fedner.settings.policy import ANY_STUDY
 from fedner.settings.problems import SettingProblem, SettingsError, nearest
 from fedner.settings.sections import SYNTHETIC
 from fedner.settings.study import Study, StudyPlatform
@@ -266,6 +267,7 @@ def _problem(detail: ErrorDetails, model: type[BaseModel], prefix: str) -> Setti
     expected = EXPECTED.get(detail["type"])
     if detail["type"] == "string_pattern_mismatch" and _is_digest(location):
         expected = "a SHA-256 digest: 64 of 0-9 and a-f"
+        expected += f", or {ANY_STUDY!r}" if "studies" in location else ""
     if expected is None:
         expected = detail["msg"].removeprefix("Input should be ")
     return SettingProblem(key or "the file", shown(detail["input"]), expected)

@@ -73,8 +73,27 @@ def _with_full_disk(work: Callable[..., Any]) -> Callable[..., Any]:
     return worked
 
 
+FORGED = "hostile_forged"
+
+
+def _forge_headers() -> None:
+    """Let a message say what FLARE would not: its headers are changed after FLARE set them."""
+    from nvflare.fuel.f3.cellnet.core_cell import CoreCell
+
+    send = CoreCell._send_to_endpoint
+
+    def forged(self: Any, to_endpoint: Any, message: Any) -> str:
+        for key, value in (message.headers.pop(FORGED, None) or {}).items():
+            message.set_header(key, value)
+        return str(send(self, to_endpoint, message))
+
+    CoreCell._send_to_endpoint = forged
+
+
 def _capture_cell() -> None:
     from nvflare.fuel.f3.cellnet import cell as module
+
+    _forge_headers()
 
     original = module.Cell.__init__
 
@@ -128,7 +147,7 @@ def _asked(kind: str) -> Iterator[Path]:
 def _send(cell: Any, ask: Mapping[str, Any]) -> Any:
     from nvflare.fuel.f3.cellnet.utils import new_cell_message
 
-    headers = dict(ask.get("cell_headers", {}))
+    headers = {FORGED: ask["forged"]} if "forged" in ask else {}
     message = new_cell_message(headers, _payload(ask))
     send = cell.core_cell.send_request if ask.get("core") else cell.send_request
     reply = send(

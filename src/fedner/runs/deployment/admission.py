@@ -22,9 +22,10 @@ from fedner.runs.deployment.pins import (
     roster_fingerprints,
 )
 from fedner.runs.deployment.places import own_home, own_settings
-from fedner.runs.deployment.taking_part import installed
+from fedner.runs.deployment.taking_part import installed, study_of
 from fedner.runs.disclosure_record import RECORD, DisclosureRecord
-from fedner.runs.policy import job_problems
+from fedner.runs.policy import approval_problems, job_problems
+from fedner.runs.policy.refusal import refusal_of
 from fedner.runs.study_files import read_platform
 from fedner.settings import PlatformSettings
 
@@ -60,11 +61,16 @@ def refusal(spec: object, asked_by: str) -> str:
 def refusal_codes(job: Announced, own: PlatformSettings, home: Path) -> tuple[str, ...]:
     """Return the codes of all reasons for which a platform refuses a job.
 
+    A study that the platform's owner never saw is refused before anything else of it is looked at.
+
     Raises:
         FednerError: The home is not complete.
     """
     place = PlatformHome(home)
     approval, pins = installed(place), read_pins(place)
+    for unseen in approval_problems(job.study, own, study_of(approval).digest):
+        _log.warning("a job was refused: %s", unseen)
+        return (refusal_of(unseen).code,)
     members = approval.roster
     if job.roster:
         try:

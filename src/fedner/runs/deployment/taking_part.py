@@ -25,6 +25,7 @@ from fedner.runs.deployment.identity import (
     signing_request,
 )
 from fedner.runs.deployment.kits import write_admin_kit, write_platform_kit, write_server_kit
+from fedner.runs.deployment.study_changes import Change, study_changes
 from fedner.settings import Study
 from fedner.settings.sections import Section
 
@@ -124,21 +125,50 @@ def read_home(home: PlatformHome | ServerHome) -> HomeRecord:
     return read_letter(HomeRecord, home.record, "record of a home", "Restore it from a backup.")
 
 
-def install_platform(home: PlatformHome, path: Path, authority: str | None = None) -> Approval:
-    """Install an approval in the home that asked for it.
+def install_platform(
+    home: PlatformHome, path: Path, authority: str | None = None, *, accepts_study: bool = False
+) -> tuple[Approval, tuple[Change, ...]]:
+    """Install an approval in the home that asked for it; return it and what changed in the study.
+
+    Args:
+        home: The platform's home.
+        path: The approval.
+        authority: The fingerprint that its authority must have; None trusts the file.
+        accepts_study: Whether the platform's owner takes part in another study than the installed
+            one: a renewed certificate must not bring one unseen.
 
     Raises:
-        FednerError: The approval was altered, is for another key or name, or is out of date.
+        FednerError: The approval was altered, is for another key or name, is out of date, or is
+            for another study than the installed one, which was not accepted.
     """
     name = read_home(home).name
     approval = _fitting_approval(home, path, name, authority)
     certificate = own_certificate(approval, name, "platform", fingerprint(read_key(home.key)), path)
     _require_same_federation(home, approval, path)
+    changes = _changes(home, approval)
+    if changes and not accepts_study:
+        raise _another_study(home, path, changes)
     write_platform_kit(home, approval.place, name)
     write_text(home.authority, approval.authority)
     write_text(home.certificate, certificate)
     write_letter(home.approval, approval)
-    return approval
+    return approval, changes
+
+
+def _changes(home: PlatformHome, approval: Approval) -> tuple[Change, ...]:
+    """Return what an approval changes in the study that is installed; nothing in a new home."""
+    if not home.approval.is_file():
+        return ()
+    return study_changes(installed_study(home), study_of(approval))
+
+
+def _another_study(home: PlatformHome, path: Path, changes: tuple[Change, ...]) -> FednerError:
+    listed = "".join(f"\n  {each}" for each in changes)
+    return FednerError(
+        f"{path} is for another study than the one installed in {home.path}; what changed:{listed}",
+        "Nothing was installed. To take part in the new study: fedner platform install "
+        f"{path} --home {home.path} --accept-study",
+    )
 
 
 def install_server(home: ServerHome, path: Path, authority: str | None = None) -> Approval:
@@ -211,4 +241,9 @@ def installed(home: PlatformHome | ServerHome) -> Approval:
 
 def installed_study(home: PlatformHome | ServerHome) -> Study:
     """Return the study of the federation that a home is installed for."""
-    return Study.model_validate_json(installed(home).study)
+    return study_of(installed(home))
+
+
+def study_of(approval: Approval) -> Study:
+    """Return the study of an approval that was read."""
+    return Study.model_validate_json(approval.study)

@@ -6,7 +6,7 @@ platform.
 """
 
 from fedner.runs.policy.guard import GuardedAnswer, reply_refusal
-from fedner.runs.policy.job import job_problems
+from fedner.runs.policy.job import approval_problems, job_problems
 from fedner.runs.policy.orders import order_refusal
 from fedner.runs.policy.process_limits import limit_process, memory_refusal
 from fedner.runs.policy.refusal import Refusal
@@ -15,6 +15,7 @@ from fedner.runs.study_policy import study_policy_problems
 __all__ = [
     "GuardedAnswer",
     "Refusal",
+    "approval_problems",
     "job_problems",
     "limit_process",
     "memory_refusal",

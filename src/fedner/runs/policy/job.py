@@ -58,6 +58,29 @@ def job_problems(
     return tuple({refusal.code: refusal for refusal in found}.values())
 
 
+def approval_problems(study: Study, own: PlatformSettings, approved: str) -> list[SettingProblem]:
+    """Return the problem of a study that is another one than the platform was approved for.
+
+    Whoever installs an approval has seen its study. Any other one needs the platform's own word:
+    `policy.studies` then decides (`study_policy_problems`).
+
+    Args:
+        study: The study of the job.
+        own: The platform's settings.
+        approved: The digest of the study in the installed approval.
+    """
+    if own.policy.studies or study.digest == approved:
+        return []
+    return [
+        SettingProblem(
+            "approval",
+            f"a job of the study {study.digest}",
+            f"{approved}, the study of the installed approval",
+            "Install an approval of the new study, or name its digest in policy.studies.",
+        )
+    ]
+
+
 def _problems(
     study: Study, own: PlatformSettings, home: Path | None, run: str, pinned: Collection[str]
 ) -> Iterator[Refusal]:

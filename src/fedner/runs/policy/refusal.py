@@ -9,6 +9,7 @@ from fedner.settings import SettingProblem
 # Which code a problem with a key of platform.toml becomes.
 _CODES: Mapping[str, str] = {
     "name": "policy-platform",
+    "approval": "policy-approval",
     "policy.studies": "policy-study",
     "policy.algorithms": "policy-algorithm",
     "policy.models": "policy-model",
