@@ -102,11 +102,14 @@ def connection(home: PlatformHome, port: int) -> Check:
 
 
 def test_all_is_looked_at(north: PlatformHome, settings: Path) -> None:
-    result = results(check_platform(north, settings))
+    found = check_platform(north, settings)
+    result = results(found)
     subjects = "home certificate clock connection settings data labels policy pins disk"
     assert list(result) == subjects.split()
     assert result["connection"] == "problem"  # no server was started
     assert {result[name] for name in ("home", "certificate", "data", "labels", "policy")} == {"ok"}
+    (policy,) = [each.found for each in found if each.subject == "policy"]
+    assert "at most 1,000 updates leave for it" in policy
 
 
 def test_the_connection_is_made_with_both_certificates(homes: Homes, north: PlatformHome) -> None:

@@ -86,8 +86,8 @@ def test_refused_jobs_are_on_record(path: Path) -> None:
     record = filled(path, 1)
     record.append_refusal("e" * 64, ["policy-rounds", "policy-unit"], asked_by="server", run="r")
     assert read_record(path).lines[1].code == "policy-rounds, policy-unit"
-    assert record.num_updates("e" * 64) == 0
-    assert record.num_updates("d" * 64) == 1
+    assert record.num_answers("e" * 64) == {}
+    assert record.num_answers("d" * 64)["round"] == 1
     assert record.began("r") is None
 
 

@@ -14,7 +14,7 @@ from fedner.federated.message_bytes import to_bytes
 from fedner.federated.messages import FAILURES, Failure, Order, Reply, ScoreReport, Update
 from fedner.privacy.ledger_owner import ledger_chain
 from fedner.runs.disclosure_record import RECORD, DisclosureRecord, read_record
-from fedner.runs.policy import GuardedAnswer, reply_refusal
+from fedner.runs.policy import GuardedAnswer, extent, most_answers, reply_refusal
 from fedner.runs.site import Site
 from fedner.settings import Settings
 from fedner.tensors import SharedState
@@ -158,6 +158,55 @@ def test_a_study_asked_again_and_again_gets_so_many_updates(site: Site, tmp_path
     again = guarded(bounded, tmp_path)
     assert code(again(order_of(site))) == "policy-updates", "a new process counts the old ones"
     again.close()
+
+
+def test_scores_asked_again_and_again_come_to_an_end(site: Site, tmp_path: Path) -> None:
+    """Scores of ever other weights tell as much as updates do."""
+    bounded = with_policy(site, max_updates=2)
+    bounded = replace(bounded, folder=replace(site.folder, path=tmp_path / "run"))
+    answer = guarded(bounded, tmp_path)
+    assert isinstance(answer(order_of(site)), Update)
+    for verb in ("evaluate", "finish"):
+        asked = order_of(site, verb=verb)
+        codes = [code(answer(asked)) for _ in range(4)]
+        assert codes == ["", "", "policy-updates", "policy-updates"], verb
+    save = order_of(site, verb="save", shared=SharedState({}), batches={})
+    assert [code(answer(save)) for _ in range(4)] == [""] * 4, "these tell nothing"
+    answer.close()
+
+
+def test_a_study_has_a_bound_without_any_key(
+    site: Site, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name, value in (("_LEAST", 1), ("_RUNS", 1), ("_RESUBMISSIONS", 0)):
+        monkeypatch.setattr(extent, name, value)
+    rounds = site.study.training.rounds
+    assert rounds is not None
+    fresh = replace(site, folder=replace(site.folder, path=tmp_path / "run"))
+    answer = guarded(with_policy(fresh), tmp_path)
+    back = order_of(site, shared=SharedState({}), batches={}, round=0, verb="load")
+    codes = [(code(answer(order_of(site))), code(answer(back))) for _ in range(rounds + 1)]
+    assert codes == [("", "")] * rounds + [("policy-updates", "")]
+    answer.close()
+
+
+LENGTHS: dict[str, tuple[dict[str, Any], dict[str, Any], int]] = {
+    "a few rounds": ({"rounds": 4}, {}, 1_000),
+    "checkpoints": ({"rounds": 2_000, "checkpoint_every": 100}, {}, 3 * 2_000 + 20 * 100),
+    "only the end is stored": ({"rounds": 2_000, "checkpoint_every": 0}, {}, 23 * 2_000),
+    "so many runs": (
+        {"rounds": 2_000, "checkpoint_every": 1}, {"max_runs": 5}, 5 * 2_000 + 20,
+    ),
+    "its own": ({"rounds": 2_000}, {"max_updates": 7}, 7),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", LENGTHS)
+def test_the_bound_is_far_above_what_an_honest_run_needs(site: Site, case: str) -> None:
+    training, policy, most = LENGTHS[case]
+    length = site.study.training.model_copy(update={"epochs": None} | training)
+    study = site.study.model_copy(update={"training": length})
+    assert most_answers(study, with_policy(site, **policy).own) == most
 
 
 def test_hours_are_counted_from_the_first_order_of_a_run(site: Site, tmp_path: Path) -> None:

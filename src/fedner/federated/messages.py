@@ -61,7 +61,7 @@ REFUSALS: Mapping[str, str] = {
     "policy-pinned": "its policy asks for platforms whose certificates it has pinned",
     "policy-rounds": "its policy allows fewer rounds",
     "policy-runs": "its policy allows no further run of this study",
-    "policy-updates": "its policy allows no more updates for this study",
+    "policy-updates": "its policy allows no more updates or scores for this study",
     "policy-hours": "its policy allows no more hours for this run",
     "policy-memory": "its policy allows less memory",
     "policy-release": "its policy does not let the model be released so widely",

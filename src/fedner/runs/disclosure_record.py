@@ -15,6 +15,7 @@ platform record --expect DIGEST` tells whether the record still holds it.
 
 import json
 import os
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
@@ -117,9 +118,14 @@ class RecordLine:
     digest: str = ""
 
     @property
+    def is_answer(self) -> bool:
+        """Whether an order was answered, neither refused nor failed."""
+        return self.entry == SENT and not self.code
+
+    @property
     def is_update(self) -> bool:
         """Whether an update left, plain or hidden."""
-        return self.entry == SENT and self.verb == "round" and not self.code
+        return self.is_answer and self.verb == "round"
 
 
 @dataclass(frozen=True, slots=True)
@@ -220,10 +226,10 @@ class DisclosureRecord:
                 return datetime.fromisoformat(line.time)
         return None
 
-    def num_updates(self, study: str) -> int:
-        """Return how many updates left for a study, by its digest, in all its runs."""
+    def num_answers(self, study: str) -> "Counter[str]":
+        """Return how many orders of a study were answered in all its runs, by their verbs."""
         lines = read_record(self.path).lines
-        return sum(line.is_update and line.study == study for line in lines)
+        return Counter(line.verb for line in lines if line.is_answer and line.study == study)
 
     def _write(self, line: RecordLine) -> RecordLine:
         try:

@@ -80,6 +80,12 @@ def run_settings(
     )
 
 
+def rounds_between_checkpoints(study: Study, algorithm: Algorithm) -> int:
+    """Return how many rounds a run repeats at most that goes on after a fault."""
+    rounds = num_rounds(study, algorithm)
+    return min(rounds, _checkpoint_every(study, algorithm, None) or rounds)
+
+
 def _epoch(study: Study, algorithm: Algorithm) -> int:
     return max(1, round(rounds_in_epoch(study, algorithm)))
 

@@ -34,8 +34,9 @@ class PolicySettings(OwnSection):
 
     Which studies: `studies` are digests, or "any" for all that the other keys accept; across
     machines an empty list accepts the study of the installed approval and no other. `algorithms`
-    and `models` are names (of recipes), `shared` the modules whose tensors may be sent ("embeddings" holds "embeddings.words"), `types` the entity
-    types that it declares to others or shares tags of.
+    and `models` are names (of recipes), `shared` the modules whose tensors may be sent
+    ("embeddings" holds "embeddings.words"), `types` the entity types that it declares to others or
+    shares tags of.
 
     Least protection: `mechanisms` are those of differential privacy ("none" among them accepts a
     study without any). `unit` is the smallest that must be protected. `noise_places` says who may
@@ -47,8 +48,9 @@ class PolicySettings(OwnSection):
     which protects nobody: for rehearsals with synthetic texts.
 
     How much: `max_rounds` in a run, `max_runs` of one study, `max_updates` that leave for one study
-    in all (a round that is asked for again counts again), `max_hours` since the first order of a
-    run, `max_cpus` and `max_memory_gb` for its process.
+    in all, and so many of each kind of score report (what is asked for again counts again; left
+    out, a bound follows from the study), `max_hours` since the first order of a run, `max_cpus` and
+    `max_memory_gb` for its process.
 
     What is sent: without `sends_loss` its training loss stays at home, without `sends_scores` its
     test scores do. `release` says who may get the trained model: "participants", or "public" for

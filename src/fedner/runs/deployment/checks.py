@@ -29,7 +29,7 @@ from fedner.runs.deployment.identity import (
 from fedner.runs.deployment.kits import Place
 from fedner.runs.deployment.pins import pin_problems, read_pins, roster_fingerprints
 from fedner.runs.deployment.taking_part import installed, read_home
-from fedner.runs.policy import job_problems
+from fedner.runs.policy import job_problems, most_answers
 from fedner.runs.study_checks import platform_problems, text_findings
 from fedner.runs.study_files import read_platform
 from fedner.settings import PlatformSettings, SettingProblem, Study
@@ -228,15 +228,19 @@ def _by_subject(
     fine = {
         "data": own.data,
         "labels": ", ".join(labels) if labels else "kept at home",
-        "policy": f"accepts the study {study.digest}",
     }
-    for subject, said in fine.items():
+    for subject in (*fine, "policy"):
         mine = [each for each in problems if _subject(each) == subject]
         for each in mine:
             found = f"{each.key}: found {each.found}; expected {each.expected}"
             yield Check(subject, "problem", found, each.hint)
         if not mine:
-            yield Check(subject, "ok", said)
+            yield Check(subject, "ok", fine.get(subject) or _accepted(study, own))
+
+
+def _accepted(study: Study, own: PlatformSettings) -> str:
+    most = most_answers(study, own)
+    return f"accepts the study {study.digest}; at most {most:,} updates leave for it"
 
 
 def _subject(problem: SettingProblem) -> str:

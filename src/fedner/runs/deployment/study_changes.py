@@ -1,4 +1,4 @@
-"""What differs between two studies, key by key: shown before a platform takes part in another one."""
+"""What differs between two studies, key by key: shown before a platform accepts another one."""
 
 import json
 from collections.abc import Iterator

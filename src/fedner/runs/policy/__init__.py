@@ -5,6 +5,7 @@ of `federated.messages.REFUSALS`, whose words are ours. What was found and expec
 platform.
 """
 
+from fedner.runs.policy.extent import most_answers
 from fedner.runs.policy.guard import GuardedAnswer, reply_refusal
 from fedner.runs.policy.job import approval_problems, job_problems
 from fedner.runs.policy.orders import order_refusal
@@ -19,6 +20,7 @@ __all__ = [
     "job_problems",
     "limit_process",
     "memory_refusal",
+    "most_answers",
     "order_refusal",
     "reply_refusal",
     "study_policy_problems",

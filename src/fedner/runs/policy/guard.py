@@ -1,6 +1,7 @@
 """The last gate of a platform: policy at every order, policy on every reply, and the record."""
 
 import logging
+from collections import Counter
 from datetime import UTC, datetime
 
 from fedner.durable import is_disk_full
@@ -16,6 +17,7 @@ from fedner.federated.messages import (
     failure,
 )
 from fedner.runs.disclosure_record import DisclosureRecord, protection_of
+from fedner.runs.policy.extent import COUNTED, most_answers
 from fedner.runs.policy.orders import order_refusal
 from fedner.runs.site import Site
 from fedner.runs.study_policy import is_accepted_tensor
@@ -52,7 +54,8 @@ class GuardedAnswer:
         self._asked_by, self._run = asked_by, run
         self._protection = protection_of(site.study)
         self._began: datetime | None = None
-        self._num_updates: int | None = None  # that left for the study; unknown at first
+        self._most = most_answers(site.study, site.own)
+        self._answers: Counter[str] | None = None  # by verb, for the study; unknown at first
 
     def __call__(self, order: Order) -> Reply:
         """Answer an order as far as the policy allows; it never raises."""
@@ -61,8 +64,8 @@ class GuardedAnswer:
             line = self._record.append(
                 order, reply, asked_by=self._asked_by, protection=self._protection
             )
-            if self._num_updates is not None and line.is_update:
-                self._num_updates += 1
+            if self._answers is not None and line.is_answer:
+                self._answers[line.verb] += 1
         except Exception as error:  # noqa: BLE001 - one order must not end the platform
             return failure(self._site.name, order.round, self._noted(error))
         return reply
@@ -92,7 +95,7 @@ class GuardedAnswer:
             order,
             run=self._run,
             hours=self._hours(order.run),
-            num_updates=self._updates(),
+            num_left=self._num_left(order),
         )
         if code is not None:
             _log.warning("platform %s refuses an order: %s", self._site.name, code)
@@ -102,13 +105,13 @@ class GuardedAnswer:
         code = reply_refusal(self._site, reply)
         return reply if code is None else failure(self._site.name, order.round, code)
 
-    def _updates(self) -> int:
-        """Return how many updates left for the study, in earlier processes and runs too."""
-        if self._site.own.policy.max_updates is None:
-            return 0
-        if self._num_updates is None:
-            self._num_updates = self._record.num_updates(self._site.study.digest)
-        return self._num_updates
+    def _num_left(self, order: Order) -> int | None:
+        """Return how many more orders of a kind are answered; what earlier processes did counts."""
+        if order.verb not in COUNTED:
+            return None
+        if self._answers is None:
+            self._answers = self._record.num_answers(self._site.study.digest)
+        return self._most - self._answers[order.verb]
 
     def _hours(self, run: str) -> float:
         """Return the hours since the first order of the run, also of an earlier process."""

@@ -21,7 +21,7 @@ def order_refusal(
     *,
     run: str | None = None,
     hours: float = 0.0,
-    num_updates: int = 0,
+    num_left: int | None = None,
 ) -> str | None:
     """Return the code with which a platform refuses an order; None where it answers.
 
@@ -30,7 +30,8 @@ def order_refusal(
         order: What another party asks for.
         run: The run that the platform takes part in; None where nobody said.
         hours: Since the first order of the run, by the platform's own clock.
-        num_updates: How many updates left for the study before, in all its runs.
+        num_left: How many more orders of this kind may be answered for the study; None where nobody
+            counts.
     """
     if order.verb not in VERBS:
         return "order-verb"
@@ -42,7 +43,7 @@ def order_refusal(
         return "order-run"
     for problem in crossing_problems(site.study, site.own):
         return refusal_of(problem).code
-    return _tensor_refusal(site, order) or _extent_refusal(site, order, hours, num_updates)
+    return _tensor_refusal(site, order) or _extent_refusal(site, order, hours, num_left)
 
 
 def _tensor_refusal(site: Site, order: Order) -> str | None:
@@ -57,18 +58,16 @@ def _tensor_refusal(site: Site, order: Order) -> str | None:
     return None
 
 
-def _extent_refusal(site: Site, order: Order, hours: float, num_updates: int) -> str | None:
+def _extent_refusal(site: Site, order: Order, hours: float, num_left: int | None) -> str | None:
     policy = site.own.policy
     if policy.max_rounds is not None and order.round > policy.max_rounds:
         return "policy-rounds"
     if policy.max_hours is not None and hours > policy.max_hours:
         return "policy-hours"
-    if order.verb == "round":
-        most = policy.max_updates
-        if _num_others(order.batches, site) < policy.min_others:
-            return "policy-others"
-        if most is not None and num_updates >= most:
-            return "policy-updates"
+    if order.verb == "round" and _num_others(order.batches, site) < policy.min_others:
+        return "policy-others"
+    if num_left is not None and num_left <= 0:
+        return "policy-updates"
     return memory_refusal(site.own)
 
 
