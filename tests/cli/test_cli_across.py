@@ -12,7 +12,7 @@ from typer.testing import CliRunner
 
 from fedner.cli.app import app
 from fedner.errors import FednerError
-from fedner.runs.deployment import identity
+from fedner.runs.deployment import identity, removal, starting
 from fedner.settings import Study, study_toml
 
 NAMES = ("north", "south")
@@ -158,10 +158,18 @@ def test_pins_and_checks() -> None:
         read("federation", "approve", f"{name}.request.json")
         read("platform", "install", f"{name}.approval.json")
     other = read("platform", "show", "--home", "south")["fingerprint"]
+    first = read("platform", "pin", "south", "0" * 64, "--home", "north")
+    assert first == {"name": "south", "pinned": "0" * 64, "before": None}
+    spoken = " ".join(other[at : at + 4] for at in range(0, 64, 4)).upper()
+    again = read("platform", "pin", "south", spoken, "--home", "north")
+    assert again == {"name": "south", "pinned": other, "before": "0" * 64}
     invoke("platform", "pin", "south", other, "--home", "north")
     assert read("platform", "show", "--home", "north")["pins"] == {"south": other}
     assert "pinned south:" in invoke("platform", "show", "--home", "north")
     invoke("federation", "roster", "--out", "roster.json")
+    written = read("federation", "roster", "--out", "roster.json")
+    assert written["roster"] == "roster.json"
+    assert {"north", "south"} <= {*written["members"]}
     Path("platform.toml").write_text('name = "north"\ndata = "synthetic:case-reports"\n')
     command = ("platform", "check", "--settings", "platform.toml", "--roster", "roster.json")
     found = read(*command, code=2)
@@ -169,7 +177,7 @@ def test_pins_and_checks() -> None:
     assert {each["subject"]: each["result"] for each in found["checks"]}["pins"] == "ok"
     said = invoke(*command, code=2)
     assert "not ready: fix the problems above" in said
-    invoke("platform", "unpin", "south", "--home", "north")
+    assert read("platform", "unpin", "south", "--home", "north")["pinned"] is None
     assert read("platform", "show", "--home", "north")["pins"] == {}
 
 
@@ -241,6 +249,44 @@ def test_a_home_runs_once() -> None:
     finally:
         os.kill(child, 9)
         os.waitpid(child, 0)
+
+
+def test_start_prints_lines_of_json_where_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What FLARE says is passed on; here it says one line and ends."""
+    create("--server-home", "server")
+    invoke("platform", "request", "north")
+    invoke("federation", "approve", "north.request.json")
+    invoke("platform", "install", "north.approval.json")
+    Path("platform.toml").write_text('name = "north"\ndata = "synthetic:case-reports"\n')
+    monkeypatch.setattr(starting, "_run", lambda _program, log, *_: log('said "this"'))
+    monkeypatch.setattr(starting, "_require_free_port", lambda _: None)
+    for command, begins in (
+        (("platform", "start", "--settings", "platform.toml"), "north connects to localhost:1"),
+        (("server", "start"), "server on localhost:1"),
+    ):
+        lines = [json.loads(line) for line in invoke(*command, "--json").splitlines()]
+        assert [line["from"] for line in lines] == ["fedner", "flare"]
+        assert begins in lines[0]["line"]
+        assert lines[1]["line"] == 'said "this"'
+        assert invoke(*command).splitlines()[-1] == 'said "this"', "people read text"
+    log = Path("north/logs/platform.log").read_text()
+    assert log.count('said "this"') == 2, "the file in the home stays text"
+    assert "{" not in log
+
+
+def test_removing_and_restoring_say_so_to_machines(monkeypatch: pytest.MonkeyPatch) -> None:
+    create()
+    invoke("platform", "request", "north")
+    invoke("federation", "approve", "north.request.json")
+    told: list[tuple[str, bool]] = []
+    monkeypatch.setattr(
+        removal,
+        "_tell_server",
+        lambda _home, name, _again, is_removed: told.append((name, is_removed)),
+    )
+    assert read("federation", "remove", "north") == {"name": "north", "removed": True}
+    assert read("federation", "restore", "north") == {"name": "north", "removed": False}
+    assert told == [("north", True), ("north", False)]
 
 
 def test_a_run_needs_members_the_federations_study_and_a_server() -> None:

@@ -16,6 +16,7 @@ MovedContext = Annotated[
     Path | None, typer.Option("--context", help="The model's context encoder, if it moved.")
 ]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON for machines.")]
+AsLines = Annotated[bool, typer.Option("--json", help="Print each line as JSON: time, from, line.")]
 TextEncoding = Annotated[
     str | None,
     typer.Option("--encoding", help="The encoding of text files, e.g. cp1252; default: UTF-8."),

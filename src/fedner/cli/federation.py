@@ -169,15 +169,21 @@ def renew(home: Home = _HOME, days: Days = 365, json: AsJson = False) -> None:
 def roster(
     out: Annotated[Path, typer.Option("--out", metavar="FILE", help="The file to write.")],
     home: Home = _HOME,
+    json: AsJson = False,
 ) -> None:
     """Write all who were approved, signed: platforms compare it with what they pinned."""
-    from fedner.cli.output import show_place
+    from fedner.cli.output import show_json, show_place
     from fedner.runs.deployment.approvals import write_letter
     from fedner.runs.deployment.federation import signed_roster
     from fedner.runs.deployment.homes import FederationHome
 
-    write_letter(out, signed_roster(FederationHome(home)))
-    show_place("written to", out)
+    written = signed_roster(FederationHome(home))
+    write_letter(out, written)
+    if json:
+        names = [each.name for each in written.members if each.removed is None]
+        show_json({"federation": written.federation, "roster": out, "members": names})
+    else:
+        show_place("written to", out)
 
 
 @app.command()
@@ -205,25 +211,31 @@ def update(
 
 
 @app.command()
-def remove(name: PlatformArgument, home: Home = _HOME) -> None:
+def remove(name: PlatformArgument, home: Home = _HOME, json: AsJson = False) -> None:
     """Remove a platform: the server refuses its certificate from now on."""
-    from fedner.cli.output import show_place
+    from fedner.cli.output import show_json, show_place
     from fedner.runs.deployment.homes import FederationHome
     from fedner.runs.deployment.removal import remove_platform
 
     remove_platform(FederationHome(home), name)
-    show_place("removed", name, "; the server refuses it")
+    if json:
+        show_json({"name": name, "removed": True})
+    else:
+        show_place("removed", name, "; the server refuses it")
 
 
 @app.command()
-def restore(name: PlatformArgument, home: Home = _HOME) -> None:
+def restore(name: PlatformArgument, home: Home = _HOME, json: AsJson = False) -> None:
     """Let a platform take part again that was removed."""
-    from fedner.cli.output import show_place
+    from fedner.cli.output import show_json, show_place
     from fedner.runs.deployment.homes import FederationHome
     from fedner.runs.deployment.removal import restore_platform
 
     restore_platform(FederationHome(home), name)
-    show_place("restored", name, "; the server admits it")
+    if json:
+        show_json({"name": name, "removed": False})
+    else:
+        show_place("restored", name, "; the server admits it")
 
 
 app.command("train")(federation_runs.train)

@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 
 from fedner.cli import record
-from fedner.cli.arguments import AsJson
+from fedner.cli.arguments import AsJson, AsLines
 from fedner.cli.identity_view import require_flare
 
 PROBLEMS = 2
@@ -107,24 +107,32 @@ def pin(
         str, typer.Argument(metavar="FINGERPRINT", help="As that platform read it to you.")
     ],
     home: NamedHome,
+    json: AsJson = False,
 ) -> None:
     """Pin another platform's fingerprint, which it told you: nobody else can take its name."""
-    from fedner.cli.output import show_place
+    from fedner.cli.output import show_json, show_place
     from fedner.runs.deployment.homes import PlatformHome
+    from fedner.runs.deployment.pins import parse_fingerprint
     from fedner.runs.deployment.pins import pin as pin_platform
 
     old = pin_platform(PlatformHome(home), name, fingerprint)
+    if json:
+        show_json({"name": name, "pinned": parse_fingerprint(fingerprint), "before": old})
+        return
     show_place("pinned", name, "" if old is None else f"; before it was {old}")
 
 
 @app.command()
-def unpin(name: OtherArgument, home: NamedHome) -> None:
+def unpin(name: OtherArgument, home: NamedHome, json: AsJson = False) -> None:
     """Forget the fingerprint of another platform."""
-    from fedner.cli.output import show_place
+    from fedner.cli.output import show_json, show_place
     from fedner.runs.deployment.homes import PlatformHome
     from fedner.runs.deployment.pins import unpin as unpin_platform
 
     unpin_platform(PlatformHome(home), name)
+    if json:
+        show_json({"name": name, "pinned": None})
+        return
     show_place("not pinned any more:", name)
 
 
@@ -163,12 +171,13 @@ def check(
 
 
 @app.command()
-def start(settings: Own, home: Home = None) -> None:
+def start(settings: Own, home: Home = None, json: AsLines = False) -> None:
     """Connect to the server and take part in what the policy accepts, until Ctrl-C or SIGTERM."""
     from fedner.runs.deployment.homes import PlatformHome
     from fedner.runs.deployment.starting import start_platform
 
-    start_platform(PlatformHome(_home_for(settings) if home is None else home), settings)
+    place = _home_for(settings) if home is None else home
+    start_platform(PlatformHome(place), settings, as_json=json)
 
 
 def _home_for(settings: Path) -> Path:

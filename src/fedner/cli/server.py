@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from fedner.cli.arguments import AsJson
+from fedner.cli.arguments import AsJson, AsLines
 from fedner.cli.identity_view import require_flare
 
 app = typer.Typer(no_args_is_help=True, rich_markup_mode="rich")
@@ -74,9 +74,9 @@ def show(home: Home = _HOME, json: AsJson = False) -> None:
 
 
 @app.command()
-def start(home: Home = _HOME) -> None:
+def start(home: Home = _HOME, json: AsLines = False) -> None:
     """Run the server, and the watchdog beside it, until Ctrl-C or SIGTERM."""
     from fedner.runs.deployment.homes import ServerHome
     from fedner.runs.deployment.starting import start_server
 
-    start_server(ServerHome(home))
+    start_server(ServerHome(home), as_json=json)

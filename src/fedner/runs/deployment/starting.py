@@ -4,6 +4,7 @@ What FLARE's processes say goes to the terminal and to a rotating file in the ho
 Ctrl-C end them and all their jobs. One home runs once.
 """
 
+import json
 import logging
 import signal
 import socket
@@ -13,7 +14,7 @@ import threading
 from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from datetime import datetime
+from datetime import UTC, datetime
 from logging.handlers import RotatingFileHandler
 from pathlib import Path
 from types import FrameType
@@ -37,14 +38,20 @@ from fedner.runs.study_files import read_platform
 Say = Callable[[str], None]
 _LOG_BYTES, _LOG_FILES = 5_000_000, 5
 _POLL_SECONDS = 0.2
+_OWN = " - fedner - "  # stands in the lines that are fedner's own
 _LAST_LINES = 5
 _LEAVE_SECONDS = 3.0
 _WATCHDOG = "fedner.runs.deployment.watching"
 _STOPPED_BY = (signal.SIGTERM, signal.SIGINT)
 
 
-def start_platform(home: PlatformHome, settings: Path) -> None:
+def start_platform(home: PlatformHome, settings: Path, *, as_json: bool = False) -> None:
     """Connect a platform to its server, and take part in what its policy accepts, until stopped.
+
+    Args:
+        home: The platform's home.
+        settings: Its own settings.
+        as_json: Whether the terminal gets each line as JSON; the file in the home stays text.
 
     Raises:
         FednerError: The home is not installed, runs already, or its certificate ended; the
@@ -58,7 +65,7 @@ def start_platform(home: PlatformHome, settings: Path) -> None:
             f"{settings} is of {own.name!r}; {home.path} is the home of {name!r}",
             "Name the settings and the home of the same platform.",
         )
-    with _alone(home), _log(home.logs / "platform.log") as log:
+    with _alone(home), _log(home.logs / "platform.log", as_json=as_json) as log:
         say = _stamped(log)
         _require_certificate(home, say)
         write_platform_kit(home, approval.place, name)
@@ -67,8 +74,12 @@ def start_platform(home: PlatformHome, settings: Path) -> None:
         _run(program, log)
 
 
-def start_server(home: ServerHome) -> None:
+def start_server(home: ServerHome, *, as_json: bool = False) -> None:
     """Run a federation's server and the watchdog beside it, until stopped.
+
+    Args:
+        home: The server's home.
+        as_json: Whether the terminal gets each line as JSON; the file in the home stays text.
 
     Raises:
         FednerError: The home is not installed, runs already, or its certificate ended; the port
@@ -78,7 +89,7 @@ def start_server(home: ServerHome) -> None:
 
     home = ServerHome(home.path.resolve())
     approval = installed(home)
-    with _alone(home), _log(home.logs / "server.log") as log:
+    with _alone(home), _log(home.logs / "server.log", as_json=as_json) as log:
         say = _stamped(log)
         _require_certificate(home, say)
         write_server_kit(home, approval.place)
@@ -124,13 +135,15 @@ def _require_free_port(place: Place) -> None:
 
 
 @contextmanager
-def _log(path: Path) -> Iterator[Say]:
+def _log(path: Path, *, as_json: bool) -> Iterator[Say]:
     """Give a function that says a line on the terminal and in a rotating file."""
     owner_folder(path.parent)
     logger = logging.Logger(f"fedner.{path.stem}")
     written = RotatingFileHandler(path, maxBytes=_LOG_BYTES, backupCount=_LOG_FILES)
-    for handler in (written, logging.StreamHandler(sys.stdout)):
-        handler.setFormatter(logging.Formatter("%(message)s"))
+    shown = logging.StreamHandler(sys.stdout)
+    written.setFormatter(logging.Formatter("%(message)s"))
+    shown.setFormatter(_JsonLines() if as_json else logging.Formatter("%(message)s"))
+    for handler in (written, shown):
         logger.addHandler(handler)
     try:
         yield logger.info
@@ -138,9 +151,20 @@ def _log(path: Path) -> Iterator[Say]:
         written.close()
 
 
+class _JsonLines(logging.Formatter):
+    """One JSON object for each line: when it was said, by fedner or by FLARE, and the line."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        """Return a line as JSON."""
+        line = record.getMessage()
+        said_by = "fedner" if _OWN in line else "flare"
+        now = datetime.now(UTC).isoformat(timespec="milliseconds")
+        return json.dumps({"time": now, "from": said_by, "line": line})
+
+
 def _stamped(log: Say) -> Say:
     """Return a function for fedner's own lines, which have a time like those of FLARE."""
-    return lambda line: log(f"{datetime.now():%Y-%m-%d %H:%M:%S,%f}"[:-3] + f" - fedner - {line}")
+    return lambda line: log(f"{datetime.now():%Y-%m-%d %H:%M:%S,%f}"[:-3] + f"{_OWN}{line}")
 
 
 def _run(program: Program, log: Say, beside: str | None = None) -> None:
