@@ -232,7 +232,7 @@ def test_a_taken_port_is_said() -> None:
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
 def test_a_home_runs_once() -> None:
-    from fedner.federated.checkpoints import held_by_this_process
+    from fedner.federated.folder_lock import held_by_this_process
 
     create("--server-home", "server")
     ready, hold = os.pipe()

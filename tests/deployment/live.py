@@ -28,10 +28,11 @@ from fedner.runs.coordinator import coordinate
 from fedner.runs.deployment import identity
 from fedner.runs.deployment.kits import ORGANISATION
 from fedner.runs.deployment.trial import Homes, trial_homes
+from fedner.runs.platform_file import read_platform
 from fedner.runs.site import open_site
 from fedner.runs.site_answer import SiteAnswer
 from fedner.runs.study_defaults import with_defaults
-from fedner.runs.study_files import halves_of, read_platform
+from fedner.runs.study_files import halves_of
 from fedner.settings import Settings, Study, parse_as, platform_toml
 
 NAMES = ("case-reports", "forum-posts", "social-posts")

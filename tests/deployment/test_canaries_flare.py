@@ -22,10 +22,10 @@ from live import SERVER, Live, free_port, quick_keys, until
 from fedner.engines.flare.job_ends import JOB_ENDS
 from fedner.engines.flare.processes import end_members
 from fedner.engines.flare.session import AdminSession, JobState, admin_session
-from fedner.federated.messages import FAILURES
+from fedner.federated.failure_codes import FAILURES
 from fedner.runs.deployment.homes import PlatformHome
 from fedner.runs.deployment.trial import trial_homes
-from fedner.runs.disclosure_record import RECORD, read_record
+from fedner.runs.disclosure_record import RECORD, RecordLine, read_record
 from fedner.runs.study_defaults import with_defaults
 from fedner.settings import PlatformSettings, Study, platform_toml
 
@@ -58,6 +58,20 @@ class Canaries:
         job = self.over(name)
         assert not (failing and job.is_done)
         return job
+
+    @property
+    def happened(self) -> dict[str, str]:
+        """How each platform's job really failed, as it wrote down itself, since this was asked."""
+        place = self.provoke.with_name(f"{self.provoke.name}-happened")
+        found = {path.name: path.read_text() for path in place.glob("*")}
+        for name in found:
+            (place / name).unlink()
+        return found
+
+    def missing(self, run: str) -> list[dict[str, str]]:
+        """Whom the server missed at the end of each job of a run, with the codes that it got."""
+        path = self.live.homes.server.runs / run / JOB_ENDS
+        return [json.loads(line)["missing"] for line in path.read_text().splitlines()]
 
     def submit(self, name: str) -> str:
         return self.live.submit(name, *NAMES)
@@ -171,19 +185,18 @@ def _home_of(place: Path, homes: Any) -> Path:
 @pytest.mark.slow
 def test_errors_in_training_disclose_no_canary(federation: Canaries) -> None:
     """An exception, an allocation beyond a limit, a disk without room: all in the first round."""
-    federation.run("training", north="in training", south="no memory", west="disk full")
+    provoked = {"north": "in training", "south": "no memory", "west": "disk full"}
+    federation.run("training", **provoked)
+    assert federation.happened == provoked
     assert_nothing_left(federation)
     _assert_failed_at_home(federation, "north", TEXT)
     _assert_failed_at_home(federation, "south", "MemoryError")
-    assert "unexpected" in _codes(federation, "north", "training")
-    assert "unexpected" in _codes(federation, "south", "training")
-    ends = (federation.live.homes.server.runs / "training" / JOB_ENDS).read_text().splitlines()
-    missing = [json.loads(line)["missing"] for line in ends]
-    assert {name for each in missing for name in each} == set(NAMES)
-    codes = {code for each in missing for code in each.values()}
-    assert "unexpected" in codes
-    # A full disk is waited for: later jobs may end with whom FLARE lost meanwhile.
-    assert codes <= {"unexpected", "record-failed", "disk-full", "platform-gone"}
+    codes = {"north": "unexpected", "south": "unexpected", "west": "disk-full"}
+    assert federation.missing("training") == [codes]
+    for name in ("north", "south"):
+        assert [line.code for line in _sent(federation, name, "training")] == ["", "", "unexpected"]
+    # What has no room to be recorded leaves without a line: a code, and not one byte of an update.
+    assert [line.verb for line in _sent(federation, "west", "training")] == ["begin", "load"]
 
 
 def test_data_that_cannot_be_read_disclose_no_canary(federation: Canaries) -> None:
@@ -211,15 +224,24 @@ def test_processes_that_end_disclose_no_canary(federation: Canaries) -> None:
     (federation.provoke / "west").write_text(f"in ending\n{WORDS}")
     federation.submit("ends")
     until(lambda: "ends" in _runs(federation, "south"), 60, "an answer of the job")
-    for pid in federation.live.job_pids("south"):
-        os.kill(pid, signal.SIGKILL)
+    (south,) = federation.live.job_pids("south")
+    os.kill(south, signal.SIGKILL)
     federation.over("ends")
+    assert federation.happened == {"north": "process ends", "west": "in ending"}
+    for name in ("north", "west"):
+        _assert_failed_at_home(federation, name, TEXT)
+    (missing,) = federation.missing("ends")
+    assert set(missing.values()) == {"platform-gone"}
+    assert set(missing) <= {"north", "south"}
     assert_nothing_left(federation)
 
 
 @pytest.mark.slow
 def test_a_job_that_cannot_begin_discloses_no_canary(federation: Canaries) -> None:
     federation.run("begins", north="in beginning")
+    assert federation.happened == {"north": "in beginning"}
+    assert not _sent(federation, "north", "begins"), "it answered nothing"
+    _assert_failed_at_home(federation, "north", TEXT)
     assert_nothing_left(federation)
 
 
@@ -244,8 +266,8 @@ def _runs(federation: Canaries, name: str) -> set[str]:
     return {line.run for line in _lines(federation, name)}
 
 
-def _codes(federation: Canaries, name: str, run: str) -> set[str]:
-    return {line.code for line in _lines(federation, name) if line.run == run}
+def _sent(federation: Canaries, name: str, run: str) -> list[RecordLine]:
+    return [line for line in _lines(federation, name) if line.run == run]
 
 
 def _lines(federation: Canaries, name: str) -> Any:

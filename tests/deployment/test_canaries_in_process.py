@@ -14,8 +14,9 @@ from leaks import find_leaks, leaked
 
 from fedner.engines.in_process import InProcess
 from fedner.errors import FednerError
+from fedner.federated.failure_codes import FAILURES
 from fedner.federated.message_bytes import order_from_bytes, reply_from_bytes, to_bytes
-from fedner.federated.messages import FAILURES, Failure, Order, Reply
+from fedner.federated.messages import Failure, Order, Reply
 from fedner.runs.coordinator import coordinate
 from fedner.runs.disclosure_record import RECORD, DisclosureRecord, read_record
 from fedner.runs.policy import GuardedAnswer
@@ -157,9 +158,9 @@ def test_a_planted_leak_is_found(
     sites: dict[str, Site], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """If a code could hold a text, this search would tell."""
-    from fedner.federated import messages
+    from fedner.federated import failure_codes
 
-    monkeypatch.setitem(messages.FAILURES, f"about {TEXT}", "a leak")  # type: ignore[arg-type]
+    monkeypatch.setitem(failure_codes.FAILURES, f"about {TEXT}", "a leak")  # type: ignore[arg-type]
     monkeypatch.setattr("fedner.runs.policy.guard.order_refusal", lambda *_, **__: f"about {TEXT}")
     federated(sites, tmp_path)
     assert {leak.canary for leak in find_leaks(tmp_path / "server", CANARIES)} == {TEXT}

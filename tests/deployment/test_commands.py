@@ -21,9 +21,9 @@ from fedner.models.checkpoint import load_tagger
 from fedner.runs.coordinator import coordinate
 from fedner.runs.deployment.federation import read_federation_study
 from fedner.runs.deployment.trial_run import Trial, running_trial, trial_settings
+from fedner.runs.platform_file import read_platform
 from fedner.runs.site import open_site
 from fedner.runs.site_answer import SiteAnswer
-from fedner.runs.study_files import read_platform
 from fedner.settings import Settings
 
 pytestmark = pytest.mark.deployment

@@ -22,8 +22,9 @@ from fedner.engines.flare.job import JobSpec, write_job
 from fedner.engines.flare.processes import members
 from fedner.engines.flare.session import admin_session
 from fedner.errors import FednerError
+from fedner.federated.failure_codes import FAILURES
 from fedner.federated.message_bytes import reply_from_bytes, to_bytes
-from fedner.federated.messages import FAILURES, Failure, Order, Update
+from fedner.federated.messages import Failure, Order, Update
 from fedner.federated.sizes import planned_batches
 from fedner.runs.blueprint import blueprint
 from fedner.runs.deployment.approvals import write_letter

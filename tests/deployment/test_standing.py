@@ -6,7 +6,7 @@ import pytest
 
 from fedner.engines.flare.job_ends import JobEnd
 from fedner.engines.flare.session import JobState
-from fedner.federated.messages import FAILURES
+from fedner.federated.failure_codes import FAILURES
 from fedner.runs.deployment.standing import refusals_in, run_state
 from fedner.settings import Study
 

@@ -12,8 +12,9 @@ from fedner.engines.workers import Workers
 from fedner.errors import FednerError
 from fedner.federated.algorithms import fedner
 from fedner.federated.answering import answers
+from fedner.federated.failure_codes import FAILURES
 from fedner.federated.message_bytes import to_bytes
-from fedner.federated.messages import FAILURES, VERBS, Failure, Order, Update, Verb
+from fedner.federated.messages import VERBS, Failure, Order, Update, Verb
 from fedner.federated.platform import Platform
 from fedner.federated.screening import NormRule, Screen
 

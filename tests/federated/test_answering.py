@@ -13,7 +13,8 @@ from linear_platform import initial, random_platform
 from fedner.durable import owner_folder
 from fedner.federated.algorithms import fedner
 from fedner.federated.answering import Answering
-from fedner.federated.checkpoints import held_by_this_process, stored_rounds
+from fedner.federated.checkpoints import stored_rounds
+from fedner.federated.folder_lock import held_by_this_process
 from fedner.federated.messages import Failure, Order, Reply, ScoreReport, Update, Verb
 from fedner.federated.platform import Platform
 

@@ -13,7 +13,8 @@ from fedner.durable import append_whole, is_disk_full, write_bytes
 from fedner.errors import FednerError
 from fedner.federated.algorithms import fedner
 from fedner.federated.answering import Answering
-from fedner.federated.messages import FAILURES, Failure, Order, Update, Verb
+from fedner.federated.failure_codes import FAILURES
+from fedner.federated.messages import Failure, Order, Update, Verb
 from fedner.federated.record import RecordFile, RoundRecord, read_rounds
 from full_disk import full_disk
 

@@ -22,6 +22,7 @@ from fedner.engines.frames import INLINE, Frame, read_frame
 from fedner.errors import FednerError
 from fedner.federated.aggregate import in_canonical_order
 from fedner.federated.encoding import encode_update
+from fedner.federated.failure_codes import FAILURES
 from fedner.federated.message_bytes import (
     order_from_bytes,
     reply_from_bytes,
@@ -30,7 +31,6 @@ from fedner.federated.message_bytes import (
     update_from_bytes,
 )
 from fedner.federated.messages import (
-    FAILURES,
     Failure,
     Message,
     Order,

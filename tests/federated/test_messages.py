@@ -14,6 +14,7 @@ from safetensors.torch import load as load_safetensors
 from safetensors.torch import save
 
 from fedner.errors import FednerError
+from fedner.federated.failure_codes import FAILURES
 from fedner.federated.message_bytes import (
     order_from_bytes,
     reply_from_bytes,
@@ -21,7 +22,6 @@ from fedner.federated.message_bytes import (
     update_from_bytes,
 )
 from fedner.federated.messages import (
-    FAILURES,
     METHODS,
     Failure,
     Method,

@@ -16,7 +16,8 @@ from fedner.errors import FednerError
 from fedner.federated.aggregate import RULES
 from fedner.federated.algorithms import ALGORITHMS, algorithm_named
 from fedner.federated.answering import answers
-from fedner.federated.checkpoints import held_by_this_process, read_state, stored_rounds
+from fedner.federated.checkpoints import read_state, stored_rounds
+from fedner.federated.folder_lock import held_by_this_process
 from fedner.federated.messages import Failure, Order, Reply, Update
 from fedner.federated.participation import Participation
 from fedner.federated.run import RECORD, RunRecord, RunSettings, run

@@ -12,8 +12,9 @@ import pytest
 from guarded_sites import order_of
 
 from fedner.errors import FednerError
+from fedner.federated.failure_codes import FAILURES
 from fedner.federated.message_bytes import reply_from_bytes, to_bytes
-from fedner.federated.messages import FAILURES, Failure, Order
+from fedner.federated.messages import Failure, Order
 from fedner.runs.deployment import asking, identity
 from fedner.runs.deployment.admission import refusal, refusal_codes
 from fedner.runs.deployment.announcing import (
@@ -352,7 +353,3 @@ def test_a_real_child_decides_and_records(home: PlatformHome) -> None:
     assert asking.Admission().refusal(spec(), WHO) == FAILURES["policy-rounds"]
     (line,) = read_record(home.path / RECORD).lines
     assert (line.code, line.asked_by) == ("policy-rounds", WHO)
-
-
-def test_the_words_are_those_of_failures() -> None:
-    assert FAILURES["platform-unready"] == asking.UNREADY_WORDS

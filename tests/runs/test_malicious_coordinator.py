@@ -10,8 +10,9 @@ import pytest
 import torch
 from guarded_sites import NAME, code, guarded, order_of, site_of, with_policy
 
+from fedner.federated.failure_codes import FAILURES
 from fedner.federated.message_bytes import to_bytes
-from fedner.federated.messages import FAILURES, Failure, Order, Reply, ScoreReport, Update
+from fedner.federated.messages import Failure, Order, Reply, ScoreReport, Update
 from fedner.privacy.ledger_owner import ledger_chain
 from fedner.runs.disclosure_record import RECORD, DisclosureRecord, read_record
 from fedner.runs.policy import GuardedAnswer, extent, most_answers, reply_refusal

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from fedner.federated.messages import REFUSALS
+from fedner.federated.failure_codes import REFUSALS
 from fedner.privacy.budget import Budget
 from fedner.privacy.ledger_owner import open_ledger
 from fedner.runs.policy import job_problems

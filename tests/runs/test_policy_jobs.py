@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from guarded_sites import NAME, guarded, order_of, site_of
 
-from fedner.federated.messages import FAILURES, REFUSALS
+from fedner.federated.failure_codes import FAILURES, REFUSALS
 from fedner.privacy.budget import Budget
 from fedner.privacy.ledger_owner import open_ledger
 from fedner.runs.policy import Refusal, job_problems

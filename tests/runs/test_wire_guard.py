@@ -17,7 +17,7 @@ from nvflare.private.admin_defs import Message
 
 from fedner.engines.flare.job import platform_config
 from fedner.errors import FednerError
-from fedner.federated.messages import FAILURES
+from fedner.federated.failure_codes import FAILURES
 from fedner.runs.deployment import wire_guard
 from fedner.runs.deployment.announcing import Facts
 from fedner.runs.deployment.components import StudyResources

@@ -181,6 +181,6 @@ def start(settings: Own, home: Home = None, json: AsLines = False) -> None:
 
 
 def _home_for(settings: Path) -> Path:
-    from fedner.runs.study_files import read_platform
+    from fedner.runs.platform_file import read_platform
 
     return Path(read_platform(settings).name)

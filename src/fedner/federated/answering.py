@@ -33,15 +33,14 @@ from safetensors.torch import save_file
 from fedner.durable import is_disk_full, owner_folder
 from fedner.errors import FednerError
 from fedner.federated.checkpoints import (
-    FolderInUseError,
     drop_after,
-    held_by_this_process,
     platform_folder,
     read_state,
     stored_rounds,
     write_state,
 )
 from fedner.federated.dp_steps import BudgetSpentError
+from fedner.federated.folder_lock import FolderInUseError, held_by_this_process
 from fedner.federated.messages import (
     RELEASE,
     Failure,

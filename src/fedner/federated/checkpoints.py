@@ -4,10 +4,8 @@ Server and platforms have folders of their own and the same round numbers. Whoev
 two of them leaves at least one round that all have, since nobody runs ahead by more than one.
 """
 
-import os
 import re
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -20,37 +18,6 @@ from fedner.tensor_files import read_tensors, write_tensors
 KEPT = 2
 _KIND, _VERSION = "state of a federation", 1
 _NAME = re.compile(r"round-(\d{6,})\.safetensors")
-
-
-class FolderInUseError(FednerError):
-    """Another process works in a folder."""
-
-
-@contextmanager
-def held_by_this_process(folder: Path) -> Iterator[None]:
-    """Keep other processes from running in a folder; the lock ends with the process, even killed.
-
-    Raises:
-        FolderInUseError: If another process holds it.
-    """
-    try:
-        import fcntl
-    except ImportError:  # Windows: nothing to lock with, and nothing to lose but the warning
-        yield
-        return
-    descriptor = os.open(folder / ".lock", os.O_RDWR | os.O_CREAT, 0o600)
-    try:
-        try:
-            # A record lock and not flock: forked workers must not inherit it.
-            fcntl.lockf(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except (BlockingIOError, PermissionError) as error:
-            raise FolderInUseError(
-                f"{folder} is in use by another process",
-                "Wait for its end, or take another folder.",
-            ) from error
-        yield
-    finally:
-        os.close(descriptor)
 
 
 def platform_folder(folder: Path, platform: str) -> Path:

@@ -24,10 +24,11 @@ from fedner.errors import FednerError
 from fedner.federated.aggregate import Rule, WeightedMean
 from fedner.federated.algorithms.algorithm import Algorithm, Server
 from fedner.federated.asking import Kind, ask_alike, ask_for
-from fedner.federated.checkpoints import drop_after, held_by_this_process, stored_rounds
+from fedner.federated.checkpoints import drop_after, stored_rounds
 from fedner.federated.ema import averaged, require_decay
 from fedner.federated.encoding import order_down, require_encodable
 from fedner.federated.engine import Engine
+from fedner.federated.folder_lock import held_by_this_process
 from fedner.federated.messages import (
     Order,
     ScoreReport,

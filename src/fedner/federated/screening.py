@@ -19,8 +19,8 @@ import torch
 from fedner.errors import FednerError
 from fedner.federated.aggregate import shared_norm
 from fedner.federated.encoding import TYPES_UP, decode_update, encoding_problem
+from fedner.federated.failure_codes import FAILURES
 from fedner.federated.messages import (
-    FAILURES,
     Failure,
     Order,
     Reply,

@@ -8,6 +8,7 @@ from fedner.durable import owner_folder, write_text
 from fedner.errors import FednerError
 from fedner.runs.initial_model import located_initial, opened_initial, require_same_kind
 from fedner.runs.platform_data import load_platforms
+from fedner.runs.platform_file import attempted_platform
 from fedner.runs.protected_units import true_size
 from fedner.runs.study_checks import (
     embedding_origins,
@@ -27,11 +28,9 @@ from fedner.settings import (
     federation_of,
     override,
     parse_as,
-    platform_escape_problems,
     platform_settings_of,
     platform_toml,
     read_toml,
-    resolved_platform,
     study_of,
     study_toml,
 )
@@ -39,7 +38,6 @@ from fedner.settings import (
 STUDY_FILE = "study.toml"
 PLATFORM_FILE = "platform.toml"
 _STUDY_NEEDS = "[training] and one [[platforms]]"
-_PLATFORM_NEEDS = "name and data"
 _ENGINE = "engine."
 
 
@@ -65,27 +63,6 @@ def _attempted_study(
         reported = {each.key for each in problems}
         problems += [each for each in study_problems(study) if each.key not in reported]
     return study, problems
-
-
-def read_platform(path: Path) -> PlatformSettings:
-    """Read a platform's own settings, with every path absolute.
-
-    Raises:
-        SettingsError: All problems of the file at once.
-        FednerError: It cannot be read, or is not TOML.
-    """
-    own, problems = _attempted_platform(path)
-    if own is None or problems:
-        raise SettingsError(str(path), problems)
-    return own
-
-
-def _attempted_platform(path: Path) -> tuple[PlatformSettings | None, list[SettingProblem]]:
-    own, problems = attempt_as(PlatformSettings, read_toml(path, _PLATFORM_NEEDS))
-    if own is None:
-        return None, problems
-    problems += platform_escape_problems(own)
-    return resolved_platform(own, path.parent), problems
 
 
 def check_files(
@@ -146,7 +123,7 @@ def _attempted_halves(
     problems = _of_file(study_path, found)
     platforms = []
     for path in platform_paths:
-        own, found = _attempted_platform(path)
+        own, found = attempted_platform(path)
         if own is not None:
             platforms.append(own)
         if own is not None and study is not None and not problems:

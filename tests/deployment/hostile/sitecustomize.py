@@ -3,7 +3,8 @@
 Python runs this file in every process whose PYTHONPATH begins with its folder. With HOSTILE_BOX,
 the server's parent sends whatever it finds in that folder, past all checks of its own, and its job
 does not train but hands platforms whatever orders it finds there; answers are written beside them.
-With PROVOKE, the job of a platform fails as the file PROVOKE/PLATFORM says.
+With PROVOKE, the job of a platform fails as the file PROVOKE/PLATFORM says, and writes what it did
+to PROVOKE-happened/PLATFORM.
 """
 
 import base64
@@ -35,8 +36,19 @@ def _provoke() -> None:
     except FileNotFoundError:
         return
 
+    def note() -> None:
+        path = folder.with_name(f"{folder.name}-happened") / name
+        path.parent.mkdir(exist_ok=True)
+        path.write_text(kind)
+
     def fail(*_: Any, **__: Any) -> None:
+        note()
         raise ValueError(words, Path(words))
+
+    def leave(*_: Any, **__: Any) -> None:
+        note()
+        sys.stderr.write(words)
+        os._exit(3)
 
     from fedner.federated.platform import Platform
     from fedner.runs.deployment.components import PlatformEndpoint
@@ -48,25 +60,33 @@ def _provoke() -> None:
     elif kind == "in ending":
         PlatformEndpoint._let_go = fail
     elif kind == "process ends":
-        Platform.run_round = lambda *_, **__: (sys.stderr.write(words), os._exit(3))
+        Platform.run_round = leave
     elif kind == "no memory":
-        Platform.run_round = lambda *_, **__: _without_memory(words)
+        Platform.run_round = lambda *_, **__: _without_memory(words, note)
     elif kind == "disk full":
-        Platform.run_round = _with_full_disk(Platform.run_round)
+        Platform.run_round = _with_full_disk(Platform.run_round, note)
 
 
-def _without_memory(words: str) -> None:
+def _without_memory(words: str, note: Callable[[], None]) -> None:
+    """Ask for more than a limit allows, as a tensor that is too large does; the process goes on."""
     import resource
 
-    resource.setrlimit(resource.RLIMIT_DATA, (2**20, 2**20))
-    raise AssertionError(words.encode() * 10**8)  # not enough for it
+    before = resource.getrlimit(resource.RLIMIT_DATA)
+    resource.setrlimit(resource.RLIMIT_DATA, (2**30, before[1]))
+    note()
+    try:
+        raise AssertionError(words.encode() * 10**8)  # not enough for it
+    finally:
+        resource.setrlimit(resource.RLIMIT_DATA, before)
 
 
-def _with_full_disk(work: Callable[..., Any]) -> Callable[..., Any]:
+def _with_full_disk(work: Callable[..., Any], note: Callable[[], None]) -> Callable[..., Any]:
+    """Let no byte be written once a round was computed, by whatever this process writes."""
     import resource
 
     def worked(*args: Any, **kwargs: Any) -> Any:
         done = work(*args, **kwargs)
+        note()
         resource.setrlimit(resource.RLIMIT_FSIZE, (0, resource.RLIM_INFINITY))
         return done
 

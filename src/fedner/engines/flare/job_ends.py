@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Literal, get_args
 
 from fedner.durable import append_whole, owner_folder
-from fedner.federated.messages import is_code
+from fedner.federated.failure_codes import is_code
 
 JOB_ENDS = "jobs.jsonl"
 Outcome = Literal["done", "fault", "failed", "stopped"]

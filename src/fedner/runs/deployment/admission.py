@@ -11,7 +11,7 @@ import sys
 from pathlib import Path
 
 from fedner.errors import FednerError
-from fedner.federated.messages import FAILURES
+from fedner.federated.failure_codes import FAILURES
 from fedner.runs.deployment.announcing import Announced, announced, facts_in
 from fedner.runs.deployment.approvals import verified_roster
 from fedner.runs.deployment.homes import PlatformHome
@@ -24,9 +24,9 @@ from fedner.runs.deployment.pins import (
 from fedner.runs.deployment.places import own_home, own_settings
 from fedner.runs.deployment.taking_part import installed, study_of
 from fedner.runs.disclosure_record import RECORD, DisclosureRecord
+from fedner.runs.platform_file import read_platform
 from fedner.runs.policy import approval_problems, job_problems
 from fedner.runs.policy.refusal import refusal_of
-from fedner.runs.study_files import read_platform
 from fedner.settings import PlatformSettings
 
 NO_STUDY, UNREADY, PINNED = "job-foreign", "platform-unready", "policy-pinned"

@@ -1,15 +1,19 @@
 """What a job announces of itself, as the server sends it: run, study, roster.
 
-Loads no torch: a platform's parent process reads this, and holds little memory for weeks.
+A platform's parent process reads this, and holds little memory for weeks: settings are loaded
+where a study is read, which the parent leaves to a child.
 """
 
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from fedner.engines.flare.job import FACTS, require_run_name
 from fedner.errors import FednerError
-from fedner.settings import Study, parse_as
+
+if TYPE_CHECKING:
+    from fedner.settings import Study
 
 MOST_STUDY = 2**24  # characters
 
@@ -40,7 +44,7 @@ class Announced:
     """
 
     run: str
-    study: Study
+    study: "Study"
     roster: str = ""
 
 
@@ -78,12 +82,14 @@ def announced(facts: Facts) -> Announced:
     return Announced(facts.run, study_in(facts.study), facts.roster)
 
 
-def study_in(text: str) -> Study:
+def study_in(text: str) -> "Study":
     """Return the study that a job brought as JSON.
 
     Raises:
         FednerError: It is none.
     """
+    from fedner.settings import Study, parse_as
+
     try:
         table = json.loads(text)
     except (ValueError, RecursionError) as error:

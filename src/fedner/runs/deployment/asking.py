@@ -14,10 +14,10 @@ import time
 from hashlib import sha256
 from pathlib import Path
 
+from fedner.federated.failure_codes import FAILURES
 from fedner.runs.deployment.places import own_home, own_settings
 
-# The words of federated.messages.FAILURES, which would load torch.
-UNREADY_WORDS = "its own settings do not fit the study; its own log says why"
+UNREADY_WORDS = FAILURES["platform-unready"]
 _MODULE = "fedner.runs.deployment.admission"
 _SECONDS = 120.0
 _REFUSED = 60.0  # seconds for which a refusal is remembered

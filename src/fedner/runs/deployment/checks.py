@@ -9,32 +9,24 @@ import shutil
 import socket
 import ssl
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Literal
 
 from fedner.errors import FednerError
 from fedner.runs.deployment.approvals import Approval, verified_roster
+from fedner.runs.deployment.certificate_check import Check, check_certificate
 from fedner.runs.deployment.clock import is_synchronised
-from fedner.runs.deployment.expiry import expiry
-from fedner.runs.deployment.homes import PlatformHome, ServerHome
+from fedner.runs.deployment.homes import PlatformHome
 from fedner.runs.deployment.identity import (
-    common_name,
-    fingerprint,
-    is_issued_by,
     read_certificate,
-    read_key,
 )
 from fedner.runs.deployment.kits import Place
 from fedner.runs.deployment.pins import pin_problems, read_pins, roster_fingerprints
 from fedner.runs.deployment.taking_part import installed, read_home
+from fedner.runs.platform_file import read_platform
 from fedner.runs.policy import job_problems, most_answers
 from fedner.runs.study_checks import platform_problems, text_findings
-from fedner.runs.study_files import read_platform
 from fedner.settings import PlatformSettings, SettingProblem, Study
-
-Result = Literal["ok", "warning", "problem"]
 
 LEAST_FREE_BYTES = 500_000_000
 ENOUGH_FREE_BYTES = 5_000_000_000
@@ -43,23 +35,6 @@ _REFUSAL_SECONDS = 1.0  # a server that does not want us says so at once
 _CLOCK_SLACK = timedelta(minutes=10)
 _OF_POLICY = ("policy", "budget", "ledger", "name")
 _OF_LABELS = ("labels", "label_map", "types")
-
-
-@dataclass(frozen=True, slots=True)
-class Check:
-    """What one check found.
-
-    Attributes:
-        subject: What was looked at, in one word.
-        result: Whether it is fine, worth knowing, or has to be fixed before training.
-        found: What was found.
-        hint: What to do; empty where nothing has to be done.
-    """
-
-    subject: str
-    result: Result
-    found: str
-    hint: str = ""
 
 
 def check_platform(
@@ -109,29 +84,6 @@ def _check_home(home: PlatformHome) -> Iterator[Check]:
         yield Check("home", "problem", f"{home.path} is open to others (mode {mode:04o})", hint)
     else:
         yield Check("home", "ok", f"{home.path} of {name}")
-
-
-def check_certificate(home: PlatformHome | ServerHome) -> Iterator[Check]:
-    """Look at a home's key, its certificate, who issued it and when it ends."""
-    name, key = read_home(home).name, read_key(home.key)
-    authority = read_certificate(_text(home.authority), str(home.authority))
-    certificate = read_certificate(_text(home.certificate), str(home.certificate))
-    kind = "platform" if isinstance(home, PlatformHome) else "server"
-    renew = f"Renew it: fedner {kind} request {name} --home {home.path}"
-    found = expiry(certificate.not_valid_after_utc)
-    said = f"of {common_name(certificate)}, ends on {found.words}"
-    again = f"Install the approval again: fedner {kind} install APPROVAL --home {home.path}"
-    if fingerprint(certificate) != fingerprint(key) or common_name(certificate) != name:
-        wrong = f"{home.certificate} is not that of {name} and its key"
-        yield Check("certificate", "problem", wrong, again)
-    elif not is_issued_by(certificate, authority):
-        wrong = f"{home.certificate} is not of the authority in {home.authority}"
-        yield Check("certificate", "problem", wrong, again)
-    elif found.is_over:
-        yield Check("certificate", "problem", said, renew)
-    else:
-        hint = renew if found.is_soon else ""
-        yield Check("certificate", "warning" if found.is_soon else "ok", said, hint)
 
 
 def _check_clock(approval: Approval) -> Iterator[Check]:
@@ -303,12 +255,3 @@ def _check_disk(path: Path) -> Iterator[Check]:
         yield Check("disk", "warning", said, "Large models and long runs may need more.")
     else:
         yield Check("disk", "ok", said)
-
-
-def _text(path: Path) -> str:
-    try:
-        return path.read_text(encoding="ascii")
-    except (OSError, UnicodeDecodeError) as error:
-        raise FednerError(
-            f"{path} cannot be read: {error}", "Install the approval again."
-        ) from error

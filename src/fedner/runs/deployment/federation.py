@@ -10,7 +10,7 @@ from typing import Literal
 
 from fedner.durable import owner_folder, write_text
 from fedner.errors import FednerError
-from fedner.federated.checkpoints import held_by_this_process
+from fedner.federated.folder_lock import held_by_this_process
 from fedner.runs.deployment.approvals import (
     Approval,
     FlareName,

@@ -20,10 +20,10 @@ from fedner.runs.deployment.admission import refusal_codes
 from fedner.runs.deployment.announcing import Announced
 from fedner.runs.deployment.places import run_folder
 from fedner.runs.disclosure_record import RECORD, DisclosureRecord
+from fedner.runs.platform_file import read_platform
 from fedner.runs.policy import GuardedAnswer, limit_process
 from fedner.runs.site import open_site
 from fedner.runs.site_answer import SiteAnswer
-from fedner.runs.study_files import read_platform
 from fedner.settings import PlatformSettings
 
 _PATIENCE = 20.0  # seconds; the job of a server that was killed lingers for ten after its restart

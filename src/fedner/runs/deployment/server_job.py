@@ -9,7 +9,7 @@ from fedner.durable import is_disk_full
 from fedner.engines.flare.engine import FlareEngine, Link, StoppedError
 from fedner.engines.flare.job_ends import JobEnd, append_end, full_disk_end, job_end
 from fedner.errors import FednerError
-from fedner.federated.checkpoints import FolderInUseError
+from fedner.federated.folder_lock import FolderInUseError
 from fedner.federated.record import RoundRecord
 from fedner.federated.run import RunRecord
 from fedner.runs.coordinator import coordinate

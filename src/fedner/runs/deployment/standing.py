@@ -12,7 +12,7 @@ from typing import Any, Literal
 from fedner.engines.flare.job_ends import DISK_FULL, JobEnd, faults_by_platform
 from fedner.engines.flare.session import JobState
 from fedner.engines.flare.watchdog import STOPPED, Limits, Standing, decide
-from fedner.federated.messages import FAILURES
+from fedner.federated.failure_codes import FAILURES
 from fedner.runs.schedule import algorithm_for, num_rounds
 from fedner.settings import Study
 

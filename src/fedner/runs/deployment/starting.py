@@ -22,8 +22,8 @@ from types import FrameType
 from fedner.durable import owner_folder
 from fedner.engines.flare.processes import Program, start, stop
 from fedner.errors import FednerError
-from fedner.federated.checkpoints import FolderInUseError, held_by_this_process
-from fedner.runs.deployment.checks import check_certificate
+from fedner.federated.folder_lock import FolderInUseError, held_by_this_process
+from fedner.runs.deployment.certificate_check import check_certificate
 from fedner.runs.deployment.homes import PlatformHome, ServerHome
 from fedner.runs.deployment.kits import (
     ORGANISATION,
@@ -33,7 +33,7 @@ from fedner.runs.deployment.kits import (
     write_server_kit,
 )
 from fedner.runs.deployment.taking_part import installed, read_home
-from fedner.runs.study_files import read_platform
+from fedner.runs.platform_file import read_platform
 
 Say = Callable[[str], None]
 _LOG_BYTES, _LOG_FILES = 5_000_000, 5

@@ -24,13 +24,14 @@ from typing import Any
 
 from fedner.engines.flare.job import PLATFORM_APP, PLATFORM_CONFIG, platform_config
 from fedner.errors import FednerError
+from fedner.federated.failure_codes import FAILURES
 from fedner.runs.deployment.announcing import Facts, facts_in, facts_of
 from fedner.runs.deployment.places import own_home
 from fedner.runs.disclosure_record import RECORD, DisclosureRecord
 
 SERVER = "server"  # FLARE's name for the caller that is the server's job
 CODE = "request-foreign"
-WORDS = "it answers nothing but the jobs that fedner wrote"  # of federated.messages.FAILURES
+WORDS = FAILURES[CODE]
 _SILENCE = 60.0  # seconds in which the same refusal is not recorded again
 _MOST_KINDS = 200  # of refusals in that time; a flood must not fill the disk
 _MOST_APP = 2**26  # bytes, packed or unpacked

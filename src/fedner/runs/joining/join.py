@@ -13,7 +13,7 @@ from typing import Any
 from fedner.corpus.document import Corpus
 from fedner.durable import owner_folder, write_text
 from fedner.errors import FednerError
-from fedner.federated.checkpoints import held_by_this_process
+from fedner.federated.folder_lock import held_by_this_process
 from fedner.models.averaged import AnyTagger, AveragedTagger, chain_of
 from fedner.models.checkpoint import LoadedTagger, save_tagger
 from fedner.models.features import select

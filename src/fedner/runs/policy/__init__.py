@@ -1,8 +1,8 @@
 """A platform's policy at work: before a job, at every order, and on every reply.
 
 `job_problems` decides about a job, `GuardedAnswer` about each order and each reply; both give codes
-of `federated.messages.REFUSALS`, whose words are ours. What was found and expected stays at the
-platform.
+of `federated.failure_codes.REFUSALS`, whose words are ours. What was found and expected stays at
+the platform.
 """
 
 from fedner.runs.policy.extent import most_answers

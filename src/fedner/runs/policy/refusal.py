@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from fedner.federated.messages import FAILURES
+from fedner.federated.failure_codes import FAILURES
 from fedner.settings import SettingProblem
 
 # Which code a problem with a key of platform.toml becomes.
