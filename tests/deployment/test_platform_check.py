@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from fedner.errors import FednerError
-from fedner.runs.deployment import approvals, checks, clock
+from fedner.runs.deployment import approvals, certificate_check, checks, clock
 from fedner.runs.deployment.approvals import write_letter
 from fedner.runs.deployment.checks import Check, check_platform
 from fedner.runs.deployment.expiry import Expiry, expiry, expiry_warning
@@ -175,7 +175,7 @@ def test_a_certificate_that_ends_soon_is_said(
 def test_a_certificate_that_ended_is_a_problem_and_starts_nothing(
     north: PlatformHome, settings: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(checks, "expiry", lambda ends: Expiry(ends, -1))
+    monkeypatch.setattr(certificate_check, "expiry", lambda ends: Expiry(ends, -1))
     assert results(check_platform(north))["certificate"] == "problem"
     with pytest.raises(FednerError, match=r"ends on .* \(ended\)") as caught:
         start_platform(north, settings)
