@@ -62,11 +62,15 @@ class Canaries:
     @property
     def happened(self) -> dict[str, str]:
         """How each platform's job really failed, as it wrote down itself, since this was asked."""
-        place = self.provoke.with_name(f"{self.provoke.name}-happened")
-        found = {path.name: path.read_text() for path in place.glob("*")}
+        found = {path.name: path.read_text() for path in self.notes.glob("*")}
         for name in found:
-            (place / name).unlink()
+            (self.notes / name).unlink()
         return found
+
+    @property
+    def notes(self) -> Path:
+        """The folder in which a platform's job writes down how it failed."""
+        return self.provoke.with_name(f"{self.provoke.name}-happened")
 
     def missing(self, run: str) -> list[dict[str, str]]:
         """Whom the server missed at the end of each job of a run, with the codes that it got."""
@@ -223,7 +227,7 @@ def test_processes_that_end_disclose_no_canary(federation: Canaries) -> None:
     (federation.provoke / "north").write_text(f"process ends\n{WORDS}")
     (federation.provoke / "west").write_text(f"in ending\n{WORDS}")
     federation.submit("ends")
-    until(lambda: "ends" in _runs(federation, "south"), 60, "an answer of the job")
+    until((federation.notes / "north").exists, 60, "north's end")
     (south,) = federation.live.job_pids("south")
     os.kill(south, signal.SIGKILL)
     federation.over("ends")
@@ -260,10 +264,6 @@ def test_a_refused_policy_discloses_no_canary(federation: Canaries) -> None:
     assert {line.asked_by for line in found} == {"server for coordinator@fedner.local"}
     until(lambda: not any(map(federation.live.job_pids, NAMES)), 60, "all processes of jobs ended")
     assert_nothing_left(federation)
-
-
-def _runs(federation: Canaries, name: str) -> set[str]:
-    return {line.run for line in _lines(federation, name)}
 
 
 def _sent(federation: Canaries, name: str, run: str) -> list[RecordLine]:
