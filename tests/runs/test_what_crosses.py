@@ -6,6 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from guarded_sites import order_of as honest_order
 from opened_sites import opened
 
 from fedner.engines.in_process import InProcess
@@ -17,6 +18,7 @@ from fedner.privacy.events import GaussianRelease
 from fedner.privacy.ledger_owner import ledger_chain
 from fedner.runs.coordinator import coordinate
 from fedner.runs.folder import RunFolder
+from fedner.runs.reply_log import REPLIES, read_replies
 from fedner.runs.schedule import algorithm_for
 from fedner.runs.simulation import train_run
 from fedner.runs.site import Site
@@ -189,6 +191,28 @@ def test_a_platform_that_tells_no_scores_finishes_at_home(tiny: Make, tmp_path: 
             assert answer(order) == ScoreReport(site.name, 2)
     assert site.folder.read("scores.json")["methods"]["federated"]
     assert site.folder.read("disclosure.json")["score_reports"] == 0
+
+
+def test_a_platforms_own_report_tells_of_itself_and_of_all_that_left(
+    tiny: Make, tmp_path: Path
+) -> None:
+    site = opened(tiny("training.rounds=2"), tmp_path)["case-reports"]
+    answer = SiteAnswer(site, algorithm_for(site.study))
+    with closing(answer):
+        for verb, number in (("round", 1), ("round", 2), ("evaluate", 2), ("finish", 2)):
+            order = honest_order(site, verb=verb, round=number)
+            assert not isinstance(answer(order), Failure), verb
+    sent = read_replies(site.folder.path / REPLIES)
+    told = site.folder.read("disclosure.json")["score_reports"]
+    assert told == sum(each.has_scores for each in sent) == 2, "the last one is among them"
+    page = (site.folder.path / "report.html").read_text()
+    num = len(site.study.platforms)
+    assert f"platform case-reports, one of {num}; study {site.study.digest}, algorithm" in page
+    assert "2 rounds, fedner" in page, "it does not know how long the others took"
+    assert "of the first platform" not in page
+    for text in (page, (site.folder.path / "MODEL_CARD.md").read_text()):
+        assert ">mean<" not in text
+        assert "| mean |" not in text
 
 
 def test_every_order_names_the_study_that_the_run_folder_keeps(tiny: Make, tmp_path: Path) -> None:

@@ -4,6 +4,7 @@ import io
 import json
 import subprocess
 import sys
+import warnings
 import zipfile
 from pathlib import Path
 from types import SimpleNamespace
@@ -13,6 +14,7 @@ import pytest
 
 pytest.importorskip("nvflare", reason="needs the extra flare")
 
+from nvflare.fuel.f3.cellnet.defs import MessagePropKey
 from nvflare.private.admin_defs import Message
 
 from fedner.engines.flare.job import platform_config
@@ -72,6 +74,7 @@ FOREIGN = [
     headers("collab", "other", f"north.{JOB}"),
     headers("admin", "admin", "south"),  # it hands on nothing between others
     headers("admin", "admin", "northern"),
+    streamed("collab", "call", f"northern.{JOB}"),
     headers("client_command", "abort", f"north.{JOB}", origin="north"),  # in its own name
     {},
 ]
@@ -123,6 +126,27 @@ def test_the_app_that_fedner_writes_is_taken() -> None:
     assert facts_of_app(zipped({CONFIG: config(), "config/": "", **signed})) == Facts(**GIVEN)
 
 
+def damaged(data: bytes, flags: int = 0, method: int = 0) -> bytes:
+    """Return an archive whose headers claim a password or another way of packing."""
+    changed = bytearray(data)
+    for mark, at in ((b"PK\x03\x04", 6), (b"PK\x01\x02", 8)):
+        place = data.index(mark) + at
+        changed[place] |= flags
+        changed[place + 2] = method or changed[place + 2]
+    return bytes(changed)
+
+
+def twice(first: str, second: str) -> bytes:
+    """Return an archive that holds a file of one name twice."""
+    target = io.BytesIO()
+    with zipfile.ZipFile(target, "w") as archive:
+        archive.writestr(CONFIG, first)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", UserWarning)
+            archive.writestr(CONFIG, second)
+    return target.getvalue()
+
+
 EVIL = {"id": "evil", "path": "subprocess.Popen", "args": {}}
 APPS: dict[str, Any] = {
     "no archive": b"x",
@@ -153,6 +177,12 @@ APPS: dict[str, Any] = {
     "another number": zipped({CONFIG: config(np_download_chunk_size=1)}),
     "a flag for a number": zipped({CONFIG: config(np_download_chunk_size=False)}),
     "a key twice": zipped({CONFIG: json.dumps(config())[:-1] + ', "executors": []}'}),
+    "a key twice, the last one ours": zipped(
+        {CONFIG: '{"executors": [], ' + json.dumps(config())[1:]}
+    ),
+    "a file twice": twice("{}", json.dumps(config())),
+    "a password": damaged(zipped({CONFIG: config()}), flags=1),
+    "packed in another way": damaged(zipped({CONFIG: config()}), method=97),
     "too large": zipped({CONFIG: config(), "config/.__nvfl_submitter.crt": " " * (2**26 + 1)}),
 }
 
@@ -161,6 +191,14 @@ APPS: dict[str, Any] = {
 def test_no_other_app_is_taken(kind: str) -> None:
     with pytest.raises(FednerError):
         facts_of_app(APPS[kind])
+
+
+def test_an_app_has_a_largest_size_packed_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(wire_guard, "_MOST_APP", 10_000)
+    whole = zipped({CONFIG: config()})
+    assert facts_of_app(bytes(10_000 - len(whole)) + whole) == Facts(**GIVEN)
+    with pytest.raises(FednerError, match="too large"):
+        facts_of_app(bytes(10_001 - len(whole)) + whole)
 
 
 def request(topic: object, body: Any = "", origin: str = "server", **told: Any) -> Any:
@@ -226,7 +264,14 @@ def test_all_topics_of_flare_are_decided() -> None:
         assert AdminGuard(Refusals()).problem(request(topic, job_id=JOB), "north") == topic
 
 
+def without_headers(asked: Any) -> Any:
+    """Return a request as only a hand-made message has it."""
+    asked.payload.headers = None
+    return asked
+
+
 REFUSED: dict[str, Any] = {
+    "no headers": without_headers(deploy(HONEST)),
     "no message": SimpleNamespace(payload={}, get_header={}.get),
     "a topic that is none": request(7),
     "a job that asks its parent": request("sys.shell", "cat x", origin=f"north.{JOB}"),
@@ -254,6 +299,8 @@ def test_a_start_needs_the_facts_of_what_was_deployed(guard: AdminGuard) -> None
     for change in ({"study": "[]"}, {"run": "run-2"}, {"roster": "x"}):
         assert guard.problem(start({"fedner": GIVEN | change}), "north") is not None
     assert guard.problem(start(SPEC, OTHER), "north") is not None
+    for meta in (None, {"job_id": OTHER}, {"job_id": JOB, "job_launcher_spec": {"x": 1}}):
+        assert guard.problem(start(SPEC, job_meta=meta), "north") is not None
     assert guard.problem(start(SPEC), "north") is None
     assert guard.problem(deploy(APPS["another key"]), "north") is not None
     assert guard.problem(start(SPEC), "north") is not None, "the last deployment was refused"
@@ -296,6 +343,54 @@ def test_a_flood_does_not_fill_the_record(
     assert len(read_record(tmp_path / RECORD).lines) == 5
 
 
+def test_what_is_refused_again_after_a_minute_is_recorded_again(
+    guard: AdminGuard, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    now = [1_000.0]
+    monkeypatch.setattr(wire_guard.time, "monotonic", lambda: now[0])
+    for later in (0.0, 59.0, 2.0, 1.0):
+        now[0] += later
+        guard.answered(request("sys.shell"), "north", lambda _: None)
+    assert len(read_record(tmp_path / RECORD).lines) == 2
+
+
+def test_deployed_jobs_do_not_pile_up(guard: AdminGuard) -> None:
+    for number in range(105):
+        assert guard.problem(deploy(HONEST, f"{JOB[:-3]}{number:03}"), "north") is None
+    assert len(guard._deployed) == 100
+    assert guard.problem(start(SPEC, f"{JOB[:-3]}104"), "north") is None, "the newest are known"
+
+
+def came(told: dict[str, str], cell: str, common_name: str | None = None) -> Any:
+    """Return a message as FLARE hands it to an interceptor."""
+    end = SimpleNamespace(name=cell)
+    props = {MessagePropKey.ENDPOINT: end, MessagePropKey.COMMON_NAME: common_name}
+    return SimpleNamespace(headers=told, get_prop=props.get)
+
+
+def test_an_intercepted_message_is_answered_with_a_refusal_and_recorded(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("FEDNER_HOME", str(tmp_path))
+    refusals = Refusals()
+    honest = headers("admin", "admin")
+    assert wire_guard._intercepted(came(honest, "server", "localhost"), "north", refusals) is None
+    assert not (tmp_path / RECORD).exists()
+    for told, cell in (
+        (headers("_net_manager", "echo"), "server"),
+        (streamed("client_command", "abort", f"north.{JOB}"), f"server.{JOB}"),
+        (headers("_net_manager", "evil\ntopic"), "south"),
+    ):
+        reply = wire_guard._intercepted(came(told, cell, "x"), "north", refusals)
+        assert reply.headers["cn__return_code"] == "invalid_request"
+    lines = read_record(tmp_path / RECORD).lines
+    assert [(line.asked_by, line.verb) for line in lines] == [
+        ("server", "_net_manager echo"),
+        ("server", "client_command abort"),
+        ("another party", "_net_manager another topic"),
+    ]
+
+
 def test_a_token_is_for_one_start_of_the_very_job(monkeypatch: pytest.MonkeyPatch) -> None:
     resources = StudyResources()
     monkeypatch.setattr(resources._admission, "refusal", lambda *_: "")
@@ -327,8 +422,11 @@ def test_the_gate_guards_cells_and_admin_requests() -> None:
     code = """
 import sys
 from fedner.runs.deployment.components import PolicyGate
-PolicyGate(); PolicyGate()
+PolicyGate()
 from nvflare.fuel.f3.cellnet.core_cell import CoreCell
+guarded = CoreCell.__init__
+PolicyGate()
+print(CoreCell.__init__ is guarded)
 cell = CoreCell("north", "tcp://localhost:1", secure=False, credentials={})
 print(cell.message_interceptor.__module__, cell.message_interceptor_args[0])
 from nvflare.private.fed.client.admin import FedAdminAgent
@@ -340,4 +438,4 @@ import os; os._exit(0)
         [sys.executable, "-u", "-c", code], capture_output=True, text=True, check=True, timeout=60
     ).stdout.split()
     module = "fedner.runs.deployment.wire_guard"
-    assert told == [module, "north", module, "False"], "and the parent loads no torch"
+    assert told == ["True", module, "north", module, "False"], "and the parent loads no torch"

@@ -52,15 +52,18 @@ SIZE_NOTE = (
 )
 
 
-def describe_disclosure(site: Site, folder: Path | None = None) -> Disclosure:
+def describe_disclosure(
+    site: Site, folder: Path | None = None, coming: Sent | None = None
+) -> Disclosure:
     """Return what a platform transmitted, by its own record of replies.
 
     Args:
         site: The platform.
         folder: Where its record of replies lies; None for its own folder.
+        coming: The reply that it is about to send, which is not on record yet.
     """
     place = site.folder.path if folder is None else folder
-    replies = read_replies(place / REPLIES)
+    replies = [*read_replies(place / REPLIES), *([] if coming is None else [coming])]
     sent = updates_in(replies)
     plan = site.blueprint
     weights = trainable(site.tagger())

@@ -110,5 +110,5 @@ def finish(site: Site, algorithm: Algorithm, order: Order, platform: Platform) -
     wants_baseline = LOCAL_ONLY in study.training.baselines
     if wants_baseline and LOCAL_ONLY not in finished_methods(site):
         train_baseline(site, algorithm, lambda _: None)
-    outcomes = write_results(site, algorithm)
+    outcomes = write_results(site, algorithm, order=order)
     return score_report(site, order.round, outcomes)

@@ -11,7 +11,7 @@ import torch
 
 from fedner.federated.algorithms import Algorithm
 from fedner.federated.answering import one_thread
-from fedner.federated.messages import Method, ScoreReport
+from fedner.federated.messages import Method, Order, ScoreReport
 from fedner.federated.record import RoundRecord
 from fedner.runs.disclosure import describe_disclosure
 from fedner.runs.folder import COUNTS, DISCLOSURE, FACTS, PRIVACY, SCORES
@@ -27,7 +27,7 @@ from fedner.runs.records import (
     RunScores,
     SiteFacts,
 )
-from fedner.runs.reply_log import REPLIES, read_replies, updates_in
+from fedner.runs.reply_log import REPLIES, read_replies, sent_of, updates_in
 from fedner.runs.report import Findings, write_site_report
 from fedner.runs.schedule import num_rounds
 from fedner.runs.site import Site
@@ -53,9 +53,16 @@ def score_method(site: Site, method: str) -> Outcome:
 
 
 def write_results(
-    site: Site, algorithm: Algorithm, on_method: OnMethod = _nothing
+    site: Site, algorithm: Algorithm, on_method: OnMethod = _nothing, order: Order | None = None
 ) -> dict[str, Outcome]:
-    """Score every finished tagger of a platform and write its records, report and model card."""
+    """Score every finished tagger of a platform and write its records, report and model card.
+
+    Args:
+        site: The platform.
+        algorithm: The federation's.
+        on_method: Called with the scores of each tagger.
+        order: What is being answered: its reply counts as disclosed, although it left later.
+    """
     outcomes = {}
     for method in finished_methods(site):
         outcomes[method] = score_method(site, method)
@@ -63,7 +70,8 @@ def write_results(
     folder, unit = site.folder, site.own.split.by
     facts = site_facts(site, num_rounds(site.study, algorithm))
     scores = platform_scores(outcomes, unit, site.study.seed)
-    disclosed, spent = describe_disclosure(site), site_spent(site)
+    coming = None if order is None else sent_of(order, score_report(site, order.round, outcomes))
+    disclosed, spent = describe_disclosure(site, coming=coming), site_spent(site)
     folder.write(FACTS, facts.as_dict())
     folder.write(COUNTS, unit_counts(site.data, unit, outcomes).as_dict())
     folder.write(SCORES, scores.as_dict())
@@ -117,6 +125,7 @@ def _findings(
         disclosure=RunDisclosure.of({site.name: disclosed}),
         rounds=_answered_rounds(site),
         privacy=spent,
+        whose=f"platform {site.name}, one of {len(study.platforms)}; study {study.digest}",
     )
 
 

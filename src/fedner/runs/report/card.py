@@ -167,7 +167,7 @@ def _data(found: Findings) -> str:
     columns = ("platform", "data", "types annotated", "public size", "tested on")
     return section(
         "Data, as declared",
-        "What the federation file declares. Nothing in this table was counted in the texts.",
+        "What the settings declare. Nothing in this table was counted in the texts.",
         table(columns, rows),
         *_left_out(found),
     )
@@ -253,8 +253,9 @@ def _all_scores(found: Findings) -> str:
     for name, platform in found.scores.platforms.items():
         cells = [escaped(name), *(_score(platform, method) for method in found.methods)]
         rows.append([*cells, *(_gain(platform.gain) if has_gains else ())])
-    means = [f"{100 * found.scores.mean[each].strict:.1f}" for each in found.methods]
-    rows.append(["mean", *means, *([""] * (2 * has_gains))])
+    if len(rows) > 1:
+        means = [f"{100 * found.scores.mean[each].strict:.1f}" for each in found.methods]
+        rows.append(["mean", *means, *([""] * (2 * has_gains))])
     meaning = bullets(f"**{each}**: {METHOD_WORDS[each]}" for each in found.methods)
     note = GAIN_WORDS if has_gains else NO_BASELINES
     return section("Scores", SCORE_WORDS, table(columns, rows), meaning, note)

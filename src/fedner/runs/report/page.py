@@ -47,6 +47,7 @@ class Findings:
         disclosure: What each platform disclosed.
         rounds: The record of every round.
         privacy: What was spent on every platform; None without differential privacy.
+        whose: Of whom it tells, where it is one platform's own report.
     """
 
     settings: Settings
@@ -55,6 +56,7 @@ class Findings:
     disclosure: RunDisclosure
     rounds: Sequence[RoundRecord]
     privacy: PrivacySpent | None = None
+    whose: str = ""
 
     @property
     def methods(self) -> list[str]:
@@ -118,12 +120,17 @@ def _head(found: Findings) -> str:
     private = f"<p><strong>{escape(privacy_sentence(found.privacy))}</strong></p>"
     return (
         f"<h1>{escape(found.scores.title)}</h1>{alarm}{lead}{private}"
-        f'<p class="soft">{len(facts.platforms)} platforms, algorithm '
+        f'<p class="soft">{escape(found.whose or _num_platforms(found))}, algorithm '
         f"{escape(settings.algorithm.name)}, "
         f"shared {escape(named)}, recipe {escape(settings.model.recipe)}, "
         f"{len(found.rounds):,} rounds of {settings.training.batch_size} sentences, seed "
         f"{settings.seed}</p>{beginning(facts.initial)}{note}"
     )
+
+
+def _num_platforms(found: Findings) -> str:
+    num = len(found.facts.platforms)
+    return f"{num} platform" if num == 1 else f"{num} platforms"
 
 
 def beginning(initial: InitialFacts | None) -> str:
@@ -149,9 +156,10 @@ def _results(found: Findings) -> str:
         if has_gains:
             cells += _gain_cells(platform.gain)
         rows.append(cells)
-    mean = found.scores.mean
-    means = [f"{100 * mean[method].strict:.1f}" for method in found.methods]
-    rows.append(["mean", "", *means, *([""] * (2 if has_gains else 0))])
+    if len(rows) > 1:
+        mean = found.scores.mean
+        means = [f"{100 * mean[method].strict:.1f}" for method in found.methods]
+        rows.append(["mean", "", *means, *([""] * (2 if has_gains else 0))])
     lead = (
         "Strict F1 in percent on each platform's own test part, with 95 % bootstrap intervals; "
         "relaxed F1 below. "
@@ -302,12 +310,13 @@ def _left(found: Findings) -> str:
         for each in part
     ]
     never = escape(", ".join(found.disclosure.never))
+    of_whom = " (of the first platform)" if len(rows) > 1 else ""
     tensors = html_table(["tensor", "shape", "numbers", "transmitted or kept"], names)
     return (
         "<h2>What each platform disclosed</h2><p>This is the complete list, beside the platform's "
         f"name and public size. Never disclosed: {never}.</p>"
-        f"{notes}{html_table(columns, rows)}<details><summary>Tensor by tensor (of the first "
-        f"platform)</summary>{tensors}</details>"
+        f"{notes}{html_table(columns, rows)}<details><summary>Tensor by tensor{of_whom}</summary>"
+        f"{tensors}</details>"
     )
 
 
@@ -326,11 +335,13 @@ def incidents(rounds: Iterable[RoundRecord]) -> str:
 
 def _setup(found: Findings) -> str:
     seconds = sum(each.seconds for each in found.rounds)
+    # A platform's own report has none: it does not know how long the others took.
+    took = f" in {seconds:,.1f} s" if seconds else ""
     versions = ", ".join(f"{name} {value}" for name, value in found.facts.versions.items())
     stated = found.settings.model_dump(mode="json")
     settings = escape(json.dumps(stated, indent=2, ensure_ascii=False))
     return (
-        f"<h2>How it was made</h2><p>{len(found.rounds):,} rounds in {seconds:,.1f} s, "
+        f"<h2>How it was made</h2><p>{len(found.rounds):,} rounds{took}, "
         f"{escape(versions)}.</p><details><summary>All settings</summary><pre>{settings}</pre>"
         "</details>"
     )
