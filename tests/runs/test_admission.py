@@ -25,7 +25,7 @@ from fedner.runs.deployment.announcing import (
     facts_in,
     facts_of,
 )
-from fedner.runs.deployment.federation import signed_roster
+from fedner.runs.deployment.federation import mark_removed, signed_roster
 from fedner.runs.deployment.homes import FederationHome, PlatformHome
 from fedner.runs.deployment.pins import pin
 from fedner.runs.deployment.platform_job import RefusedJob, answer_bytes, platform_answer
@@ -219,6 +219,23 @@ def test_unpinned_platforms_are_refused_where_the_policy_asks_for_pins(home: Pla
     assert "policy-pinned" in refusal_codes(job, settled({"pinned": True}), home.path)
 
 
+def test_a_pinned_platform_that_the_roster_does_not_show_is_not_known(
+    home: PlatformHome, made: dict[str, Homes], tmp_path: Path
+) -> None:
+    shutil.copytree(made["ours"].federation.path, tmp_path / "federation")
+    coordinator = FederationHome(tmp_path / "federation")
+    whole = signed_roster(coordinator)
+    (key,) = [each.fingerprint for each in whole.members if each.name == NAMES[1]]
+    pin(home, NAMES[1], key)
+    mark_removed(coordinator, NAMES[1], is_removed=True)
+    strict = settled({"pinned": True})
+    found = [
+        refusal_codes(Announced("run-1", study(), each.model_dump_json()), strict, home.path)
+        for each in (whole, signed_roster(coordinator))
+    ]
+    assert found == [(), ("policy-pinned",)]
+
+
 def endpoint(home: PlatformHome, job: Announced) -> Any:
     settings = Path(os.environ["FEDNER_SETTINGS"])
     return platform_answer(job, home.path, settings, "server")
@@ -316,6 +333,17 @@ def test_what_was_accepted_is_not_asked_again(
     settled()
     pin(home, NAMES[1], "f" * 64)
     assert admission.refusal(spec(), WHO) == "no", "other pins"
+
+
+def test_a_newer_approval_is_asked_about_anew(
+    home: PlatformHome, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    questions = asked_child(monkeypatch, "no", "")
+    admission = asking.Admission()
+    assert admission.refusal(spec(), WHO) == "no"
+    home.approval.write_text(home.approval.read_text() + "\n")
+    assert admission.refusal(spec(), WHO) == ""
+    assert len(questions) == 2
 
 
 def test_what_was_refused_is_asked_again_after_a_while(

@@ -79,7 +79,8 @@ def refusal_codes(job: Announced, own: PlatformSettings, home: Path) -> tuple[st
             _log.warning("a job was refused: %s", error)
             return (PINNED,)
     shown = roster_fingerprints(members)
-    wrong = pin_problems(pins, own.name, job.study.names, shown, all_pinned=own.policy.pinned)
+    # A key that is not pinned is for the policy to judge, below.
+    wrong = pin_problems(pins, own.name, job.study.names, shown, all_pinned=False)
     for problem in wrong:
         _log.warning("a job was refused: %s", problem)
     found = job_problems(job.study, own, home, run=job.run, pinned=pinned_names(pins, shown))
