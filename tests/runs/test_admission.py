@@ -367,6 +367,24 @@ def test_a_child_that_fails_refuses(home: PlatformHome, monkeypatch: pytest.Monk
     assert asking.Admission().refusal(spec(), WHO) == FAILURES["platform-unready"]
 
 
+def test_a_child_that_takes_too_long_refuses(
+    home: PlatformHome, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    del home
+    monkeypatch.setattr(asking, "_SECONDS", 0.01)
+    assert asking.Admission().refusal(spec(), WHO) == FAILURES["platform-unready"]
+
+
+def test_answers_do_not_pile_up(home: PlatformHome, monkeypatch: pytest.MonkeyPatch) -> None:
+    del home
+    monkeypatch.setattr(asking, "_MOST_REMEMBERED", 5)
+    asked_child(monkeypatch, *[""] * 8)
+    admission = asking.Admission()
+    for number in range(8):
+        assert admission.refusal(spec(run=f"run-{number}"), WHO) == ""
+    assert len(admission._answers) == 5
+
+
 def test_words_that_are_no_json_are_refused_by_the_child(
     home: PlatformHome, monkeypatch: pytest.MonkeyPatch
 ) -> None:
