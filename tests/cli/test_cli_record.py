@@ -44,9 +44,15 @@ def home(tmp_path: Path) -> Path:
 def test_runs_are_summed_up(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
     record(home=home)
     shown = capsys.readouterr().out
-    assert "first" in shown
-    assert "first: refused 1 x policy-rounds" in shown
-    assert "third: refused 1 x policy-unit" in shown
+    first, second, third = shown.split("run ")[1:]
+    assert first.startswith("first\n")
+    assert "sent: 3 updates (1 of them again), 0 score reports" in first
+    assert f"study {STUDY}\n" in first
+    assert "mechanism unit-local, epsilon " in first
+    assert "refused: 1 x policy-rounds (its policy allows fewer rounds)" in first
+    assert "refused" not in second
+    assert "refused: 1 x policy-unit (its policy asks for a larger protected unit)" in third
+    assert max(map(len, shown.replace(STUDY, "").split("digest of")[0].splitlines())) <= 80
     assert "verified: 6 lines" in shown
     assert read_record(home / RECORD).digest in shown.replace("\n", "")
 

@@ -1,6 +1,6 @@
 """`fedner platform record`: show and verify what a platform ever sent."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -8,6 +8,7 @@ import typer
 
 if TYPE_CHECKING:
     from fedner.runs.disclosure_record import ReadRecord, RecordLine
+    from fedner.runs.disclosure_summary import RunDisclosure
 
 _SHORT = 12  # characters of a digest that people compare
 
@@ -36,7 +37,7 @@ def show_record(
 
     Args:
         path: The file of the record.
-        run: The run whose lines are shown; None shows one row for each run.
+        run: The run whose lines are shown; None sums up each run.
         expect: A digest that must be that of one of its lines.
         as_json: Whether to print JSON.
 
@@ -83,39 +84,37 @@ def _show_json(found: "ReadRecord", run: str | None) -> None:
 
 
 def _show_runs(found: "ReadRecord") -> None:
-    from fedner.cli.output import console, table
+    """Print a few lines for each run: a table of so many columns fits no terminal."""
+    from fedner.cli.output import console, show_place
     from fedner.runs.disclosure_summary import summarise
 
-    summaries = summarise(found)
-    rows = [
-        (
-            each.run or "-",
-            each.study[:_SHORT],
-            ", ".join(each.asked_by),
-            each.updates,
-            each.score_reports,
-            each.num_bytes,
-            sum(each.refused.values()),
-            each.mechanism,
-            _epsilon(each.epsilon),
-        )
-        for each in summaries
-    ]
-    columns = (
-        "run",
-        "study",
-        "asked by",
-        "updates",
-        "scores",
-        "bytes",
-        "refused",
-        "mechanism",
-        "epsilon",
+    for each in summarise(found):
+        show_place("run", each.run or "none: requests that belong to no job")
+        for line in _summary_lines(each):
+            console.print(f"  {line}", soft_wrap=True)
+    print()
+
+
+def _summary_lines(run: "RunDisclosure") -> Iterator[str]:
+    """Yield what left for a run, in words."""
+    from fedner.federated.failure_codes import FAILURES
+
+    by = ", ".join(run.asked_by)
+    yield f"{run.first[:16].replace('T', ' ')} to {run.last[:16].replace('T', ' ')}, asked by {by}"
+    if run.study:
+        yield f"study {run.study}"
+    again = f" ({run.resent:,} of them again)" if run.resent else ""
+    yield (
+        f"sent: {run.updates:,} updates{again}, {run.score_reports:,} score reports, "
+        f"{run.num_bytes:,} bytes in all"
     )
-    console.print(table("What this platform sent", columns, rows))
-    for each in summaries:
-        for code, count in each.refused.items():
-            console.print(f"{each.run or '-'}: refused {count} x {code}")
+    if run.epsilon is not None:
+        yield f"mechanism {run.mechanism}, epsilon {run.epsilon:.4g} at delta {run.delta:g}"
+    elif run.updates and run.mechanism == "none":
+        yield "no differential privacy: nothing bounds what the updates tell"
+    for codes, count in run.refused.items():
+        words = "; ".join(FAILURES.get(code, code) for code in codes.split(", "))
+        yield f"refused: {count:,} x {codes} ({words})"
 
 
 def _show_lines(lines: "Sequence[RecordLine]") -> None:

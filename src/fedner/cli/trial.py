@@ -143,6 +143,7 @@ def _show(found: dict[str, Any], out: Path | None, *, as_json: bool) -> None:
     )
     console.print(table(title, ("platform", "local-only", "federated"), rows))
     console.print(SYNTHETIC_NOTE)
+    typer.echo("A trial is short: it shows that all of it works, not what joining gains.")
     if out is None:
         typer.echo("nothing was kept; --out FOLDER keeps all homes")
     else:
