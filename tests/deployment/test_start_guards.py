@@ -10,7 +10,9 @@ from typing import Any
 import pytest
 
 from fedner.errors import FednerError
-from fedner.runs.deployment import removal, starting
+from fedner.federated.folder_lock import FolderInUseError
+from fedner.runs.deployment import certificate_check, removal, starting
+from fedner.runs.deployment.expiry import Expiry
 from fedner.runs.deployment.federation import read_federation
 from fedner.runs.deployment.kits import Place
 from fedner.runs.deployment.starting import start_platform, start_server
@@ -76,6 +78,37 @@ def test_a_certificate_of_somebody_else_starts_nothing(
     with pytest.raises(FednerError, match=r"certificate .* is not that of"):
         starts[kind]()
     assert not ran
+
+
+def test_a_home_runs_once(
+    homes: Homes, settings: Path, ran: list[Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    held: list[Path] = []
+
+    def in_use(folder: Path) -> None:
+        held.append(folder)
+        raise FolderInUseError("in use")
+
+    monkeypatch.setattr(starting, "held_by_this_process", in_use)
+    with pytest.raises(FednerError, match="is running already, in another process"):
+        start_platform(homes.platforms["north"], settings)
+    with pytest.raises(FednerError, match="is running already, in another process"):
+        start_server(homes.server)
+    assert held == [homes.platforms["north"].path, homes.server.path]
+    assert not ran
+
+
+def test_a_certificate_that_ends_soon_is_said_at_the_start(
+    homes: Homes, settings: Path, ran: list[Any], monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:  # fmt: skip
+    monkeypatch.setattr(certificate_check, "expiry", lambda ends: Expiry(ends, 10))
+    start_platform(homes.platforms["north"], settings)
+    start_server(homes.server)
+    said = capsys.readouterr().out
+    assert said.count("warning: certificate of ") == 2
+    assert "Renew it: fedner platform request north" in said
+    assert len(ran) == 2
 
 
 def test_jobs_of_a_server_that_died_are_closed(

@@ -302,6 +302,8 @@ def test_facts_are_words_of_sound_length() -> None:
     assert announced(facts_in(spec())) == Announced("run-1", study())
     with pytest.raises(FednerError, match="roster"):
         facts_of("run-1", "{}", " " * (MOST_STUDY + 1))
+    with pytest.raises(FednerError, match="without a study as text"):
+        facts_of("run-1", " " * (MOST_STUDY + 1))
 
 
 # The parent's side: it asks a child, and remembers what was accepted.
