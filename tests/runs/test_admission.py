@@ -24,6 +24,7 @@ from fedner.runs.deployment.announcing import (
     announced,
     facts_in,
     facts_of,
+    study_in,
 )
 from fedner.runs.deployment.federation import mark_removed, signed_roster
 from fedner.runs.deployment.homes import FederationHome, PlatformHome
@@ -302,6 +303,8 @@ def test_facts_are_words_of_sound_length() -> None:
     assert announced(facts_in(spec())) == Announced("run-1", study())
     with pytest.raises(FednerError, match="roster"):
         facts_of("run-1", "{}", " " * (MOST_STUDY + 1))
+    with pytest.raises(FednerError, match="not JSON"):
+        study_in("[" * 100_000)
     with pytest.raises(FednerError, match="without a study as text"):
         facts_of("run-1", " " * (MOST_STUDY + 1))
 

@@ -22,7 +22,7 @@ from fedner.errors import FednerError
 from fedner.federated.failure_codes import FAILURES
 from fedner.runs.deployment import wire_guard
 from fedner.runs.deployment.announcing import Facts
-from fedner.runs.deployment.components import StudyResources
+from fedner.runs.deployment.components import CoordinatorProgram, StudyResources
 from fedner.runs.deployment.wire_guard import (
     AdminGuard,
     Refusals,
@@ -407,6 +407,18 @@ def test_a_token_is_for_one_start_of_the_very_job(monkeypatch: pytest.MonkeyPatc
     with pytest.raises(RuntimeError, match="did not approve"):
         resources.allocate_resources(SPEC, token, None)
     assert resources.report_resources(None) == {}
+
+
+def test_a_refused_job_gets_words_and_no_token(monkeypatch: pytest.MonkeyPatch) -> None:
+    resources = StudyResources()
+    monkeypatch.setattr(resources._admission, "refusal", lambda *_: "no")
+    assert resources.check_resources(SPEC, None) == (False, "no")
+    assert not resources._approved
+
+
+def test_a_run_that_climbs_out_of_its_folder_is_not_coordinated() -> None:
+    with pytest.raises(FednerError):
+        CoordinatorProgram("{}", "../../escaped").main()
 
 
 def test_tokens_do_not_pile_up(monkeypatch: pytest.MonkeyPatch) -> None:
