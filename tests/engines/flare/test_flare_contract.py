@@ -113,6 +113,18 @@ def test_the_endpoint_answers_the_server_alone(tmp_path: Any, monkeypatch: Any) 
     endpoint.close()
 
 
+def test_nobody_else_gets_what_the_server_gets(monkeypatch: Any) -> None:
+    """The platform would answer: who asks, and with what, is all that decides."""
+    monkeypatch.setattr(PlatformEndpoint, "_reply", lambda *_: b"an update")
+    endpoint = PlatformEndpoint("{}", "run-1")
+    told = [
+        called(endpoint, caller, "ask", data=data).payload["result"]
+        for caller, data in (("server", b"x"), ("forum", b"x"), ("clinic", b"x"), ("server", "x"))
+    ]
+    assert told == [(OK, b"an update"), *[(REFUSED, b"")] * 3]
+    endpoint.close()
+
+
 def test_the_receiver_checks_who_calls() -> None:
     import logging
 
