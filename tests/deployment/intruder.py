@@ -45,9 +45,9 @@ def caller(port: int, card: Card, seconds: float = 5.0) -> Iterator[ssl.SSLSocke
     context.check_hostname = False
     if card.certificate is not None:
         context.load_cert_chain(card.certificate, card.key)
-    with socket.create_connection(("127.0.0.1", port), timeout=seconds) as plain:
-        with context.wrap_socket(plain) as secure:
-            yield secure
+    plain = socket.create_connection(("127.0.0.1", port), timeout=seconds)
+    with plain, context.wrap_socket(plain) as secure:
+        yield secure
 
 
 def is_closed(connection: socket.socket, seconds: float = 5.0) -> bool:

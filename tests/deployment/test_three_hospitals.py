@@ -157,8 +157,10 @@ def _newcomer_fetches(own: Machine, coordinator: Machine, authority: str) -> Non
     said = own.fedner(
         "predict", found["model"], "note.txt", "--json", "--vectors", vectors, "--context", encoder
     )
-    spans = [span for line in said.splitlines() for span in json.loads(line)["spans"]]
-    assert "sertraline" in {span["text"] for span in spans}
+    found_spans = json.loads(said.splitlines()[1])["spans"]  # after a line on the whole
+    assert ("sertraline", "Drug") in {
+        (text[e["start"] : e["end"]], e["label"]) for e in found_spans
+    }
 
 
 def _public_files(settings: Path) -> tuple[str, str]:
