@@ -15,6 +15,7 @@ from fedner.federated.messages import (
     Update,
     failure,
 )
+from fedner.federated.tensor_bytes import NotFiniteError
 from fedner.runs.disclosure_record import DisclosureRecord, protection_of
 from fedner.runs.policy.orders import order_refusal
 from fedner.runs.site import Site
@@ -72,6 +73,9 @@ class GuardedAnswer:
         if is_disk_full(error):
             _log.error("platform %s sends nothing, its disk is full: %s", self._site.name, error)
             return "disk-full"
+        if isinstance(error, NotFiniteError):
+            _log.error("platform %s sends nothing: %s", self._site.name, error)
+            return "not-finite"
         if isinstance(error, FednerError):
             _log.error("platform %s sends nothing: %s", self._site.name, error)
             return "record-failed"
