@@ -7,7 +7,8 @@ name of another. Here
 
 - handshakes are done beside each other, within `HANDSHAKE_SECONDS`; of too many, the oldest ends;
 - a member holds at most `CONNECTIONS` connections, and a frame has at most `FRAME_BYTES`;
-- connections whose other end is gone are ended by the kernel (`keep_alive`), quiet ones too;
+- connections whose other end is gone are ended, by the kernel (`keep_alive`) or where no frame
+  came for `LIFE_SECONDS` although FLARE's pings were sent (somebody between forgot them);
 - a member writes in its own name, and to the server alone;
 - whoever is refused is logged: by the name in the certificate, else by address.
 
@@ -22,14 +23,19 @@ import threading
 import time
 from collections import Counter, OrderedDict
 from typing import Any
+from weakref import WeakKeyDictionary
 
 HANDSHAKE_SECONDS = 10.0
 HANDSHAKES = 200  # under way at a time; FLARE waits with select(), which ends at 1,024 files
 BACKLOG = 128  # connections that wait to be accepted; FLARE has 5
 CONNECTIONS = 32  # of one member; a platform has one for itself and one for each job
 FRAME_BYTES = 2**26  # FLARE cuts messages into frames of 1 MB
-LIFE_SECONDS = 20.0  # without any sign of the other end
-_KEEPALIVE = (("TCP_KEEPIDLE", 5), ("TCP_KEEPINTVL", 5), ("TCP_KEEPCNT", 3))
+PING_SECONDS = 5  # without a frame, before FLARE's ping is sent; FLARE looks every 5 s
+LIFE_SECONDS = 25.0  # without a frame from the other end
+JOB_LIFE_SECONDS = 120.0  # the same of a job's process, which is silent while it builds its model
+_KEEPALIVE = (
+    ("TCP_KEEPIDLE", 5), ("TCP_KEEPINTVL", 5), ("TCP_KEEPCNT", 3), ("TCP_USER_TIMEOUT", 20_000),
+)  # fmt: skip
 _SILENCE = 60.0  # seconds in which the same refusal is not logged again
 _MOST_KINDS = 1000
 _SERVER = "server"
@@ -161,8 +167,7 @@ def common_name(certificate: Any) -> str:
 def keep_alive(connection: Any) -> None:
     """Let the kernel end a connection whose other end is gone, however quiet it is."""
     connection.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
-    limits = (*_KEEPALIVE, ("TCP_USER_TIMEOUT", int(1000 * LIFE_SECONDS)))
-    for option, value in limits:
+    for option, value in _KEEPALIVE:
         if hasattr(socket, option):  # not on every system
             connection.setsockopt(socket.IPPROTO_TCP, getattr(socket, option), value)
 
@@ -228,8 +233,45 @@ def install_caller() -> None:
         return context if context is None or ssl_server else _TimedContext(context, refusals)
 
     begin_guarded.is_guarded = True  # type: ignore[attr-defined]
+    _guard_life(refusals)
     SocketConnection.__init__ = begin_guarded
     tcp_driver.get_ssl_context = timed_context_of
+
+
+def _guard_life(refusals: Refusals) -> None:
+    """Let FLARE's pings end the connections on which nothing comes back."""
+    from nvflare.fuel.f3.sfm.heartbeat_monitor import HeartbeatMonitor
+
+    check = HeartbeatMonitor._check_heartbeat
+    seen: WeakKeyDictionary[Any, float] = WeakKeyDictionary()
+
+    def check_guarded(self: Any) -> None:
+        self.interval = PING_SECONDS
+        for connection in list(self.conns.values()):
+            silent = silence(connection, seen.setdefault(connection, self.curr_time))
+            if silent > 0:
+                name = getattr(connection.sfm_endpoint, "endpoint", None)
+                who = f"the connection to {getattr(name, 'name', 'somebody without a name')}"
+                refusals.add(who, "nothing came for too long")
+                connection.conn.close()
+        check(self)
+
+    HeartbeatMonitor._check_heartbeat = check_guarded
+
+
+def silence(connection: Any, first_seen: float, now: float | None = None) -> float:
+    """Return for how many seconds a connection has been silent beyond its limit.
+
+    Args:
+        connection: FLARE's record of it.
+        first_seen: When it was looked at first.
+        now: Seconds since 1970.
+    """
+    held = connection.sfm_endpoint
+    name = "" if held is None else str(held.endpoint.name)
+    limit = JOB_LIFE_SECONDS if "." in name else LIFE_SECONDS
+    last = max(connection.last_activity, first_seen)
+    return (time.time() if now is None else now) - last - limit
 
 
 class _TimedContext:
