@@ -4,8 +4,11 @@ Training goes on or stops with a clear word, and resumes; always to the tensors 
 in one process.
 """
 
+import json
+import socket
 from collections.abc import Iterator
 from pathlib import Path
+from statistics import median
 
 import pytest
 from live import (
@@ -87,12 +90,9 @@ def healed(network: Networked) -> Iterator[None]:
         relay.heal()
 
 
-def seconds_per_round(network: Networked, run: str) -> float:
-    import json
-
+def round_seconds(network: Networked, run: str) -> list[float]:
     path = network.live.homes.server.runs / run / "rounds.jsonl"
-    seconds = [json.loads(line)["seconds"] for line in path.read_text().splitlines()]
-    return sorted(seconds)[len(seconds) // 2]
+    return [float(json.loads(line)["seconds"]) for line in path.read_text().splitlines()]
 
 
 def test_platforms_reach_nothing_but_their_relay(network: Networked) -> None:
@@ -100,53 +100,49 @@ def test_platforms_reach_nothing_but_their_relay(network: Networked) -> None:
     if not network.spaces[VICTIM].is_apart:
         pytest.skip("this process may not make network namespaces")
     place = installed(network.live.homes.server).place
-    import socket
-
     with pytest.raises(ConnectionRefusedError):
         network.spaces[VICTIM].call(socket.create_connection, ("127.0.0.1", place.port))
 
 
-@pytest.mark.parametrize(
-    ("run", "bad"),
-    [
-        ("near", {"delay": 0.01}),
-        ("far", {"delay": 0.05}),
-        ("narrow", {"rate": 10 * MEGABIT}),
-    ],
-)  # a way and back: 20 and 100 ms; 10 Mbit/s
-def test_far_and_narrow(
-    network: Networked, expected: Path, run: str, bad: dict[str, float]
-) -> None:
-    network.all(**bad)
-    network.live.submit(run)
-    (job,) = network.live.wait_done(run)
-    assert job.is_done
-    assert_same_tensors(network.live, expected, run)
-    print(f"{run}: {seconds_per_round(network, run):.3f} s in a round")
-    assert seconds_per_round(network, run) < 2.0
+def test_far_and_narrow(network: Networked, expected: Path) -> None:
+    """20 and 100 ms there and back, then 10 Mbit/s: a round takes longer, and nothing else."""
+    network.all(delay=0.01)
+    network.live.submit("far")
+    for after, bad in ((10, {"delay": 0.05}), (20, {"delay": 0.0, "rate": 10 * MEGABIT})):
+        network.live.wait_round(after, "far", 90)
+        network.all(**bad)
+    jobs = network.live.wait_done("far")
+    assert len(jobs) == 1
+    assert_same_tensors(network.live, expected, "far")
+    kinds = {"20 ms": slice(2, 9), "100 ms": slice(12, 19), "10 Mbit/s": slice(22, 29)}
+    for kind, part in kinds.items():
+        print(f"{kind}: {median(round_seconds(network, 'far')[part]):.3f} s in a round")
+    assert max(round_seconds(network, "far")) < 10
 
 
 def test_a_cut_that_heals(network: Networked, expected: Path) -> None:
+    """The platform is named, its job ends, and another one goes on when it is back."""
     network.all(delay=0.02)  # or the run is over before the cut
     network.live.submit("cut")
-    network.live.wait_round(7, "cut")
+    network.live.wait_round(7, "cut", 90)
     network.relays[VICTIM].cut()
     until(lambda: _is_named(network, "cut"), 30, "the platform is named")
     network.relays[VICTIM].heal()
     jobs = network.live.wait_done("cut", 180)
-    assert len(jobs) > 1, "another job went on"
+    assert len(jobs) > 1
     assert_same_tensors(network.live, expected, "cut")
 
 
+@pytest.mark.slow  # a minute; `cut` is the same for the run
 def test_a_half_open_connection(network: Networked, expected: Path) -> None:
     """Somebody between forgot the connections: what is sent is lost, and nobody is told."""
     network.all(delay=0.02)
     network.live.submit("half-open")
-    network.live.wait_round(7, "half-open")
+    network.live.wait_round(7, "half-open", 90)
     assert network.relays[VICTIM].forget() >= 1
     until(lambda: _is_named(network, "half-open"), 30, "the platform is named")
-    until(lambda: VICTIM in _connected(network), 60, "it connects anew")
-    network.live.wait_done("half-open", 180)
+    until(lambda: VICTIM in _connected(network), 90, "it connects anew")
+    network.live.wait_done("half-open", 240)
     assert_same_tensors(network.live, expected, "half-open")
 
 

@@ -243,15 +243,13 @@ def _guard_life(refusals: Refusals) -> None:
     from nvflare.fuel.f3.sfm.heartbeat_monitor import HeartbeatMonitor
 
     check = HeartbeatMonitor._check_heartbeat
-    seen: WeakKeyDictionary[Any, float] = WeakKeyDictionary()
+    silences = Silences()
 
     def check_guarded(self: Any) -> None:
         self.interval = PING_SECONDS
         for connection in list(self.conns.values()):
-            silent = silence(connection, seen.setdefault(connection, self.curr_time))
-            if silent > 0:
-                name = getattr(connection.sfm_endpoint, "endpoint", None)
-                who = f"the connection to {getattr(name, 'name', 'somebody without a name')}"
+            if silences.is_dead(connection, time.monotonic()):
+                who = f"the connection of {_peer(connection) or 'somebody without a name'}"
                 refusals.add(who, "nothing came for too long")
                 connection.conn.close()
         check(self)
@@ -259,19 +257,31 @@ def _guard_life(refusals: Refusals) -> None:
     HeartbeatMonitor._check_heartbeat = check_guarded
 
 
-def silence(connection: Any, first_seen: float, now: float | None = None) -> float:
-    """Return for how many seconds a connection has been silent beyond its limit.
+class Silences:
+    """Knows how long nothing came on each connection; a clock that is set changes nothing."""
 
-    Args:
-        connection: FLARE's record of it.
-        first_seen: When it was looked at first.
-        now: Seconds since 1970.
-    """
+    def __init__(self) -> None:
+        self._since: WeakKeyDictionary[Any, tuple[float, float]] = WeakKeyDictionary()
+
+    def is_dead(self, connection: Any, now: float) -> bool:
+        """Whether a connection has been silent for too long.
+
+        Args:
+            connection: FLARE's record of it.
+            now: Seconds, of a clock that nobody sets.
+        """
+        last, since = self._since.get(connection, (None, now))
+        if last != connection.last_activity:
+            since = now
+            self._since[connection] = connection.last_activity, now
+        limit = JOB_LIFE_SECONDS if "." in _peer(connection) else LIFE_SECONDS
+        return now - since > limit
+
+
+def _peer(connection: Any) -> str:
+    """Return the cell at the other end; empty before it has said its name."""
     held = connection.sfm_endpoint
-    name = "" if held is None else str(held.endpoint.name)
-    limit = JOB_LIFE_SECONDS if "." in name else LIFE_SECONDS
-    last = max(connection.last_activity, first_seen)
-    return (time.time() if now is None else now) - last - limit
+    return "" if held is None else str(held.endpoint.name)
 
 
 class _TimedContext:
@@ -294,7 +304,7 @@ class _TimedContext:
                 self._refusals.add(who, _reason(error))
                 raise
 
-        wrapped.connect = connect_told  # type: ignore[method-assign]
+        wrapped.connect = connect_told  # type: ignore[method-assign, assignment]
         return wrapped
 
 
