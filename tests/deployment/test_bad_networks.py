@@ -5,7 +5,9 @@ in one process.
 """
 
 import json
+import os
 import socket
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from statistics import median
@@ -23,7 +25,9 @@ from live import (
     until,
 )
 from relay import Namespace, Relay
+from typer.testing import CliRunner
 
+from fedner.cli.app import app
 from fedner.engines.flare.session import AdminSession
 from fedner.runs.deployment.kits import Place, write_platform_kit
 from fedner.runs.deployment.taking_part import installed
@@ -31,6 +35,7 @@ from fedner.runs.deployment.taking_part import installed
 pytestmark = pytest.mark.deployment
 ROUNDS = 30
 VICTIM = NAMES[1]
+HOOKS = Path(__file__).parent / "intruder_hooks"
 MEGABIT = 1_000_000 / 8
 
 
@@ -144,6 +149,54 @@ def test_a_half_open_connection(network: Networked, expected: Path) -> None:
     until(lambda: VICTIM in _connected(network), 90, "it connects anew")
     network.live.wait_done("half-open", 240)
     assert_same_tensors(network.live, expected, "half-open")
+
+
+@pytest.mark.parametrize("hours", [-1, 1])
+def test_clocks_that_are_off_by_an_hour(
+    network: Networked, expected: Path, monkeypatch: pytest.MonkeyPatch, hours: int
+) -> None:
+    """A platform's and the coordinator's: the run ends as ever, and `status` tells the truth."""
+    with monkeypatch.context() as patch:
+        patch.setenv("CLOCK_OFF", str(3600 * hours))
+        patch.setenv("PYTHONPATH", f"{HOOKS}{os.pathsep}{os.environ.get('PYTHONPATH', '')}")
+        network.live.kill_all(VICTIM)
+        network.spaces[VICTIM].call(network.live.start, VICTIM)
+    network.live.wait_connected()
+    run = f"clock-{'ahead' if hours > 0 else 'behind'}"
+    network.live.submit(run)
+    network.live.wait_done(run)
+    assert_same_tensors(network.live, expected, run)
+    right = time.time
+    monkeypatch.setattr(time, "time", lambda: right() - 3600 * hours)
+    told = json.loads(_status(network))
+    assert {each["name"] for each in told["members"] if each["connected"]} == set(NAMES)
+    assert (told["run"]["run"], told["run"]["phase"]) == (run, "done")
+
+
+def test_a_platform_that_is_gone_is_gone_by_any_clock(
+    network: Networked, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    network.live.kill_all(VICTIM)
+    right = time.time
+    monkeypatch.setattr(time, "time", lambda: right() - 3600)
+
+    def connected() -> set[str]:
+        members = json.loads(_status(network))["members"]
+        return {each["name"] for each in members if each["connected"]}
+
+    try:
+        until(lambda: connected() == {NAMES[0], NAMES[2]}, 40, "status tells that it is gone")
+    finally:
+        network.spaces[VICTIM].call(network.live.start, VICTIM)
+        monkeypatch.undo()
+        network.live.wait_connected()
+
+
+def _status(network: Networked) -> str:
+    home = network.live.homes.federation.path
+    result = CliRunner().invoke(app, ["federation", "status", "--home", str(home), "--json"])
+    assert result.exit_code == 0, result.output
+    return result.output
 
 
 def _is_named(network: Networked, run: str) -> bool:

@@ -2,6 +2,7 @@
 
 Python runs this file in every process whose PYTHONPATH begins with its folder. What the platform
 answers to the order of a round is changed after all checks of its own, by the round's number.
+With CLOCK_OFF, the clock of the process is off by so many seconds.
 """
 
 import os
@@ -9,7 +10,7 @@ import sys
 import time
 from typing import Any
 
-INTRUDER = "INTRUDER"
+INTRUDER, CLOCK = "INTRUDER", "CLOCK_OFF"
 BIG = 2**28  # bytes, of a model of less than one megabyte
 SLEEP = 7.0  # beyond the timeout of the test's study
 
@@ -27,6 +28,12 @@ def main() -> None:
         return WAYS[order.round](answer) if is_hostile else answer
 
     platform_job.answer_bytes = hostile
+
+
+def _set_clock(seconds: float) -> None:
+    """Let the clock of this process be off."""
+    right = time.time
+    time.time = lambda: right() + seconds
 
 
 def _changed(answer: bytes, **changes: Any) -> bytes:
@@ -62,5 +69,7 @@ WAYS = {
     9: _slow,
 }
 
+if os.environ.get(CLOCK):
+    _set_clock(float(os.environ[CLOCK]))
 if os.environ.get(INTRUDER) and "worker_process" in " ".join(sys.orig_argv):
     main()
