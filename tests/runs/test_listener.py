@@ -2,6 +2,8 @@
 
 import logging
 import socket
+import ssl
+import threading
 from types import SimpleNamespace
 from typing import Any
 
@@ -157,3 +159,43 @@ def test_silent_connections_end_and_others_do_not(name: str, limit: float) -> No
     assert not silences.is_dead(connection, 200.0 + limit)
     assert not silences.is_dead(connection, 200.0 + 2 * limit)
     assert silences.is_dead(connection, 200.1 + 2 * limit)
+
+
+def test_the_kernel_ends_connections_whose_other_end_is_gone() -> None:
+    with socket.socket() as connection:
+        listener.keep_alive(connection)
+        assert connection.getsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE)
+        if hasattr(socket, "TCP_USER_TIMEOUT"):
+            assert connection.getsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT) == 20_000
+
+
+def test_a_caller_gives_up_a_handshake_that_nobody_answers(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(listener, "HANDSHAKE_SECONDS", 0.2)
+    context = ssl.create_default_context()
+    context.check_hostname = False
+    with socket.create_server(("127.0.0.1", 0)) as silent, socket.socket() as plain:
+        secure = listener._TimedContext(context, Refusals()).wrap_socket(plain)
+        with secure, pytest.raises(TimeoutError):
+            secure.connect(silent.getsockname())
+
+
+def test_a_caller_says_who_is_no_server(caplog: pytest.LogCaptureFixture) -> None:
+    context = ssl.create_default_context()
+    context.check_hostname = False
+
+    def answer(server: socket.socket) -> None:
+        connection, _ = server.accept()
+        with connection:
+            connection.recv(100)
+            connection.sendall(b"HTTP/1.1 400 Bad Request\r\n\r\n")
+
+    with socket.create_server(("127.0.0.1", 0)) as server, socket.socket() as plain:
+        thread = threading.Thread(target=answer, args=(server,))
+        thread.start()
+        secure = listener._TimedContext(context, Refusals()).wrap_socket(plain)
+        with secure, pytest.raises(ssl.SSLError):
+            secure.connect(server.getsockname())
+        thread.join()
+    assert "refused whoever answers at 127.0.0.1 as the federation's server" in caplog.text
