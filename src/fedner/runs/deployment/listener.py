@@ -39,10 +39,8 @@ _KEEPALIVE = (
 _SILENCE = 60.0  # seconds in which the same refusal is not logged again
 _MOST_KINDS = 1000
 _SERVER = "server"
-_REASONS = {
-    "PEER_DID_NOT_RETURN_A_CERTIFICATE": "it shows no certificate",
-    "UNEXPECTED_EOF_WHILE_READING": "it left during the TLS handshake",
-}
+_LEFT = "UNEXPECTED_EOF_WHILE_READING"
+_REASONS = {"PEER_DID_NOT_RETURN_A_CERTIFICATE": "it shows no certificate"}
 _log = logging.getLogger(__name__)
 
 
@@ -95,7 +93,8 @@ class Doorkeeper:
             connection.settimeout(None)
             name = common_name(connection.getpeercert())
         except (OSError, ValueError) as error:  # SSLError and TimeoutError among them
-            self._refusals.add(who, _reason(error))
+            if (why := _reason(error)) is not None:
+                self._refusals.add(who, why)
             return None
         finally:
             with self._lock:
@@ -140,15 +139,17 @@ def _host(address: Any) -> str:
     return str(address[0]) if isinstance(address, tuple) and address else "this machine"
 
 
-def _reason(error: Exception) -> str:
+def _reason(error: Exception) -> str | None:
+    """Return why a handshake failed; None where the other end just left."""
     if isinstance(error, ssl.SSLCertVerificationError):
         return f"its certificate is not accepted: {error.verify_message}"
     if isinstance(error, TimeoutError):
         return f"no TLS handshake within {HANDSHAKE_SECONDS:.0f} s"
     if isinstance(error, ssl.SSLError):
-        reason = error.reason or "UNEXPECTED_EOF_WHILE_READING"
-        return _REASONS.get(reason, f"no TLS handshake: {reason.replace('_', ' ').lower()}")
-    return "it left before the TLS handshake"
+        reason = getattr(error, "reason", None) or _LEFT
+        told = _REASONS.get(reason, f"no TLS handshake: {reason.replace('_', ' ').lower()}")
+        return None if reason == _LEFT else told
+    return None if isinstance(error, OSError) else f"no TLS handshake: {error}"
 
 
 def common_name(certificate: Any) -> str:
@@ -301,7 +302,8 @@ class _TimedContext:
                 connect(address)
             except ssl.SSLError as error:
                 who = f"whoever answers at {_host(address)} as the federation's server"
-                self._refusals.add(who, _reason(error))
+                if (why := _reason(error)) is not None:
+                    self._refusals.add(who, why)
                 raise
 
         wrapped.connect = connect_told  # type: ignore[method-assign, assignment]
