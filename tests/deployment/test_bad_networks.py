@@ -151,7 +151,7 @@ def test_a_half_open_connection(network: Networked, expected: Path) -> None:
     assert_same_tensors(network.live, expected, "half-open")
 
 
-@pytest.mark.parametrize("hours", [-1, 1])
+@pytest.mark.parametrize("hours", [1, pytest.param(-1, marks=pytest.mark.slow)])
 def test_clocks_that_are_off_by_an_hour(
     network: Networked, expected: Path, monkeypatch: pytest.MonkeyPatch, hours: int
 ) -> None:
