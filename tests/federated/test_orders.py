@@ -13,6 +13,7 @@ from torch import Tensor
 from fedner.engines.in_process import InProcess
 from fedner.engines.workers import Workers
 from fedner.errors import FednerError
+from fedner.federated import orders
 from fedner.federated.algorithms import fedner, scaffold
 from fedner.federated.answering import answers
 from fedner.federated.dp_steps import DPSteps
@@ -60,6 +61,7 @@ SPOILT = {
     "no batches": replace(GOOD, batches=[4]),  # type: ignore[arg-type]
     "not a number": replace(GOOD, shared=altered(a=ONE * float("nan"))),
     "infinite": replace(GOOD, shared=altered(b=ONE * float("inf"))),
+    "absurdly large": replace(GOOD, shared=altered(b=ONE * -1.1e6)),
     "missing name": replace(GOOD, shared=altered(a=None)),
     "another name": replace(GOOD, shared=altered(c=ONE)),
     "a private name": replace(GOOD, shared=SharedState({**initial(), "private.c": ONE})),
@@ -140,7 +142,10 @@ def _engine(kind: str, local: Any) -> Engine:
 
 
 @pytest.mark.parametrize("is_scaffold", [False, True])
-def test_padding_rows_are_never_taken_from_a_broadcast(is_scaffold: bool) -> None:
+def test_padding_rows_are_never_taken_from_a_broadcast(
+    is_scaffold: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(orders, "MOST_WEIGHT", 3.4e38)  # even if nothing else kept them out
     name, table = NAMES[0], "embeddings.characters.embedding.weight"
     own = tagger_platform(name, trainable_words=True, dropout=0.0)
     assert set(own.fixed_rows) == {table, "embeddings.words.weight"}

@@ -8,6 +8,7 @@ coordinator as text. `message_bytes` has the form in bytes.
 """
 
 import math
+import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from itertools import pairwise
@@ -180,12 +181,18 @@ def is_number(value: object, least: int = 0) -> bool:
 
 def all_finite(state: State) -> bool:
     """Whether all numbers are finite, with one wait for the device."""
+    return all_within(state, sys.float_info.max)
+
+
+def all_within(state: State, limit: float) -> bool:
+    """Whether no number is larger than a finite limit, with one wait for the device."""
     tensors = [each.detach() for each in state.values() if each.numel()]
     if any(each.is_cuda for each in tensors):  # a few launches instead of two for each
-        return bool(torch.stack(torch._foreach_norm(tensors, torch.inf)).isfinite().all())
-    # What is not a number is both least and largest.
+        largest = torch.stack(torch._foreach_norm(tensors, torch.inf)).double()
+        return bool((largest <= limit).all())
+    # What is not a number is both least and largest, and is not within any limit.
     ends = [end for each in tensors for end in torch.aminmax(each)]
-    return not ends or bool(torch.stack([end.double() for end in ends]).isfinite().all())
+    return not ends or bool((torch.stack([end.double() for end in ends]).abs() <= limit).all())
 
 
 def payload_bytes(message: Order | Update | SumMessage) -> int:

@@ -12,11 +12,13 @@ import torch
 
 from fedner.errors import FednerError
 from fedner.federated.encoding import type_down, widened
-from fedner.federated.messages import MOST_NAME, MOST_NUMBER, Order, all_finite, is_name
+from fedner.federated.messages import MOST_NAME, MOST_NUMBER, Order, all_within, is_name
 from fedner.federated.sizes import Batching, planned_batches
 from fedner.settings.sections import Encoding
 from fedner.tensors import SharedState
 
+# No weight is ever so large; larger ones would drive a platform's private weights to infinity.
+MOST_WEIGHT = 1e6
 _SHOWN = 5
 
 
@@ -143,8 +145,8 @@ def _unlike(state: object, like: SharedState, part: str, encoding: Encoding) -> 
         if (problem := _unlike_one(state[name], like[name], encoding)) is not None
     ]
     yield from problems
-    if not problems and not all_finite(state):
-        yield f"its {part} tensors hold numbers that are not finite"
+    if not problems and not all_within(state, MOST_WEIGHT):
+        yield f"its {part} tensors hold numbers that are not finite, or above {MOST_WEIGHT:g}"
 
 
 def _unlike_one(tensor: object, own: torch.Tensor, encoding: Encoding) -> str | None:

@@ -250,3 +250,25 @@ def test_flares_server_takes_a_command_of_ours(tmp_path: Path) -> None:
     assert said == {"error": "no run is finished yet"}
     assert callable(ServerCommandModules.register_cmd_module)
     assert find_spec("nvflare.private.fed.app.server.server_train") is not None
+
+
+def test_what_the_listener_hooks_into() -> None:
+    """fedner.runs.deployment.listener replaces these, by these arguments and attributes."""
+    from nvflare.fuel.f3.cellnet.core_cell import CoreCell
+    from nvflare.fuel.f3.drivers import socket_conn, tcp_driver
+    from nvflare.fuel.f3.sfm.heartbeat_monitor import HeartbeatMonitor
+    from nvflare.fuel.f3.sfm.sfm_conn import SfmConnection
+
+    server, connection = tcp_driver.TcpStreamServer, socket_conn.SocketConnection
+    assert "self.ssl_context.wrap_socket(self.socket, server_side=True)" in inspect.getsource(
+        server
+    )
+    assert {"request", "client_address"} <= parameters(server.finish_request)
+    assert {"sock"} <= parameters(connection.__init__)
+    assert "MAX_FRAME_SIZE" in inspect.getsource(connection.read_frame)
+    assert {"params", "ssl_server"} == parameters(tcp_driver.get_ssl_context)
+    assert "context.wrap_socket(sock)" in inspect.getsource(tcp_driver.TcpDriver.connect)
+    assert {"endpoint", "connection", "message"} <= parameters(CoreCell._process_received_msg)
+    assert "self.conns.values()" in inspect.getsource(HeartbeatMonitor._check_heartbeat)
+    assert "self.interval" in inspect.getsource(HeartbeatMonitor._check_heartbeat)
+    assert "self.last_activity" in inspect.getsource(SfmConnection.__init__)

@@ -117,9 +117,15 @@ class AdminSession:
         """Return what the server keeps of a job."""
         return dict(self._session.get_job_meta(job))
 
-    def connected(self, within: float = 10.0) -> list[str]:
-        """Return the platforms that the server has heard of within some seconds, sorted."""
-        info, now = self._session.get_system_info(), time.time()
+    def connected(self, within: float = 10.0, now: float | None = None) -> list[str]:
+        """Return the platforms that the server has heard of within some seconds, sorted.
+
+        Args:
+            within: How many seconds.
+            now: What the server's clock shows; None on the server's own machine.
+        """
+        info = self._session.get_system_info()
+        now = time.time() if now is None else now
         return sorted(
             each.name for each in info.client_info if now - (each.last_connect_time or 0) <= within
         )

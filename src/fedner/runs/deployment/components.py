@@ -14,7 +14,7 @@ from nvflare.apis.resource_manager_spec import ResourceManagerSpec
 from nvflare.collab import collab
 
 from fedner.engines.flare.job import require_run_name
-from fedner.runs.deployment import wire_guard
+from fedner.runs.deployment import listener, wire_guard
 from fedner.runs.deployment.announcing import Facts, announced, facts_in, facts_of, study_in
 from fedner.runs.deployment.asking import Admission
 from fedner.runs.deployment.places import own_home, own_settings, run_folder
@@ -98,6 +98,7 @@ class PolicyGate(FLComponent):  # type: ignore[misc]
 
     def __init__(self) -> None:
         super().__init__()
+        listener.install_caller()
         wire_guard.install()
 
 

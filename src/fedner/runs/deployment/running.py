@@ -252,7 +252,7 @@ def overview(home: FederationHome, run: str | None = None) -> Overview:
     """
     record, names = read_federation(home), read_federation_study(home).names
     with coordinator_session(home) as session:
-        connected = session.connected()
+        connected = session.connected(now=float(session.ask("time")["time"]))
         is_empty = run is None and not session.jobs()
         state = None if is_empty else _found(session, run)[1]
     members = tuple(
@@ -290,7 +290,8 @@ def _look_once(
     """Return how a run stands, and the rounds after `since`; None for the newest alone."""
     study = _study_of(session, jobs)
     told = session.ask("progress", run, str(-1 if since is None else since))
-    state = run_state(study, jobs, parse_ends(told["ends"]), session.connected())
+    now = float(told["time"])  # the server's clock, not this machine's
+    state = run_state(study, jobs, parse_ends(told["ends"]), session.connected(now=now), now=now)
     newest, sent = int(told["newest"]), told["rounds"]
     first = (newest - len(sent) if since is None else since) + 1
     rounds = [parse_round(f"run {run}", line, first + at) for at, line in enumerate(sent)]

@@ -67,5 +67,8 @@ def _append_end(folder: Path, end: JobEnd) -> None:
 
 def _tell(record: RoundRecord) -> None:
     loss = "" if record.loss is None else f", loss {record.loss:.4f}"
-    gone = "".join(f"; {each.platform}: {each.message}" for each in record.failures)
-    _log.info("round %d: %.2f s%s%s", record.round, record.seconds, loss, gone)
+    told = [f"{each.platform}: {each.message}" for each in record.failures]
+    told += [f"{each.platform}: refused, {each.message}" for each in record.refusals]
+    level = logging.WARNING if told else logging.INFO
+    words = "; ".join([f"round {record.round}: {record.seconds:.2f} s{loss}", *told])
+    _log.log(level, "%s", words)

@@ -12,6 +12,7 @@ from nvflare.fuel.hci.server.constants import ConnProps
 from nvflare.private.fed.server.server_cmd_modules import ServerCommandModules
 
 from fedner.engines.flare.session import COMMAND
+from fedner.runs.deployment import listener
 from fedner.runs.deployment.homes import ServerHome
 from fedner.runs.deployment.places import own_home
 from fedner.runs.deployment.serving import Caller, Desk
@@ -46,6 +47,7 @@ class RunCommands(CommandModule):  # type: ignore[misc]
 def main() -> None:
     """Run FLARE's server for the home that this process was started for."""
     home = ServerHome(own_home().resolve())
+    listener.install()
     ServerCommandModules.register_cmd_module(RunCommands(Desk(home.runs, home.removed)))
     runpy.run_module(_SERVER, run_name="__main__", alter_sys=True)
 

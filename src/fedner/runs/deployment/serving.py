@@ -123,11 +123,18 @@ def _progress(desk: Desk, caller: Caller, name: str, since: str) -> dict[str, An
         sent.append(line)
     reported = (folder / REPORTS).is_file()
     return {
+        "time": time.time(),
         "rounds": sent,
         "newest": len(lines),
         "ends": _lines(folder / ENDS)[-1000:],
         "reported": reported,
     }
+
+
+def _time(desk: Desk, caller: Caller) -> dict[str, Any]:
+    """Return the server's clock: whoever asks may have set another."""
+    del desk, caller
+    return {"time": time.time()}
 
 
 def _lines(path: Path) -> list[str]:
@@ -217,6 +224,7 @@ def _read(desk: Desk, caller: Caller, name: str, place: str, offset: str) -> dic
 
 _VERBS: Mapping[str, Callable[..., dict[str, Any]]] = {
     "progress": _progress,
+    "time": _time,
     "stop": _stop,
     "files": _files,
     "read": _read,

@@ -16,6 +16,7 @@ from fedner.federated.messages import (
     Update,
     failure,
 )
+from fedner.federated.tensor_bytes import NotFiniteError
 from fedner.runs.disclosure_record import DisclosureRecord, protection_of
 from fedner.runs.policy.extent import COUNTED, most_answers
 from fedner.runs.policy.orders import order_refusal
@@ -75,6 +76,9 @@ class GuardedAnswer:
         if is_disk_full(error):
             _log.error("platform %s sends nothing, its disk is full: %s", self._site.name, error)
             return "disk-full"
+        if isinstance(error, NotFiniteError):
+            _log.error("platform %s sends nothing: %s", self._site.name, error)
+            return "not-finite"
         if isinstance(error, FednerError):
             _log.error("platform %s sends nothing: %s", self._site.name, error)
             return "record-failed"
