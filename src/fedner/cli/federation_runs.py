@@ -75,7 +75,27 @@ def _go_on(home: Path, started: "Started", *, detach: bool, as_json: bool) -> No
         return
     if not as_json:
         show_place("run", started.run, "; Ctrl-C ends the following, not the training")
+        _show_estimate(home)
     _follow_to_the_end(home, started.run, as_json=as_json)
+
+
+def _show_estimate(home: Path) -> None:
+    """Say how long messages will be on their way, by the link from here to the server."""
+    from fedner.runs.deployment.federation import read_federation_study
+    from fedner.runs.deployment.homes import FederationHome
+    from fedner.runs.deployment.link import estimate, measure_link
+    from fedner.runs.deployment.sessions import coordinator_session
+
+    place = FederationHome(home)
+    try:
+        with coordinator_session(place) as session:
+            link = measure_link(session)
+        found = estimate(read_federation_study(place), link)
+    except FednerError as error:
+        typer.echo(f"no estimate of the time: {error.message}")
+        return
+    typer.echo(f"link from here to the server: {link.words}")
+    typer.echo(f"over such a link {found.words}")
 
 
 def _follow_to_the_end(home: Path, run: str, *, as_json: bool) -> None:

@@ -144,19 +144,23 @@ def check(
         Path | None,
         typer.Option("--roster", metavar="FILE", help="A newer list of who takes part."),
     ] = None,
+    link: Annotated[
+        bool, typer.Option("--link", help="Measure the link to the server, with random letters.")
+    ] = False,
     json: AsJson = False,
 ) -> None:
     """Check all that training needs; exit with 2 if anything has to be fixed.
 
     Connection, certificate, clock, data, labels, policy, pins and disk are looked at. Nothing is
-    trained, nothing is written, and nothing but a TLS handshake leaves.
+    trained, nothing is written, and nothing but a TLS handshake leaves. With --link the speed of
+    the link is measured too, and how long the study's messages take over it.
     """
     from fedner.cli.output import show_json
     from fedner.runs.deployment.checks import check_platform
     from fedner.runs.deployment.homes import PlatformHome
 
     place = _home_for(settings) if home is None else home
-    found = check_platform(PlatformHome(place), settings, roster)
+    found = check_platform(PlatformHome(place), settings, roster, measures_link=link)
     is_fine = all(each.result != "problem" for each in found)
     if json:
         show_json({"ready": is_fine, "checks": found})

@@ -38,7 +38,11 @@ _OF_LABELS = ("labels", "label_map", "types")
 
 
 def check_platform(
-    home: PlatformHome, settings: Path | None = None, roster: Path | None = None
+    home: PlatformHome,
+    settings: Path | None = None,
+    roster: Path | None = None,
+    *,
+    measures_link: bool = False,
 ) -> list[Check]:
     """Look at everything that a platform needs before anything is trained.
 
@@ -46,6 +50,7 @@ def check_platform(
         home: The platform's home.
         settings: Its own settings; without them data, labels and policy are not looked at.
         roster: A newer roster than that of the approval.
+        measures_link: Whether the link to the server is measured, in a session with it.
     """
     found = [*_guarded("home", lambda: _check_home(home))]
     try:
@@ -56,11 +61,26 @@ def check_platform(
     found += _guarded("certificate", lambda: check_certificate(home))
     found += _guarded("clock", lambda: _check_clock(approval))
     found += _guarded("connection", lambda: check_connection(home, approval.place))
+    if measures_link:
+        found += _guarded("link", lambda: _check_link(home, study))
     if settings is not None:
         found += _guarded("settings", lambda: _check_settings(home, study, settings))
     found += _guarded("pins", lambda: _check_pins(home, approval, study, roster, settings))
     found += _guarded("disk", lambda: _check_disk(home.path))
     return found
+
+
+def _check_link(home: PlatformHome, study: Study) -> Iterator[Check]:
+    from fedner.runs.deployment.link import estimate, measure_link
+    from fedner.runs.deployment.sessions import platform_session
+
+    with platform_session(home) as session:
+        link = measure_link(session)
+    yield Check("link", "ok", link.words)
+    try:
+        yield Check("link", "ok", f"the installed study: {estimate(study, link).words}")
+    except FednerError as error:
+        yield Check("link", "warning", f"no estimate of the time: {error.message}", error.hint)
 
 
 def _guarded(subject: str, look: Callable[[], Iterable[Check]]) -> list[Check]:

@@ -31,7 +31,7 @@ class RunCommands(CommandModule):  # type: ignore[misc]
         spec = CommandSpec(
             name=COMMAND,
             description="progress and released files of a run",
-            usage=f"{COMMAND} progress|stop|files|read RUN ...",
+            usage=f"{COMMAND} progress|stop|files|read|link RUN ...",
             handler_func=self.handle,
             visible=False,
         )

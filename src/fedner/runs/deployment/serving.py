@@ -9,6 +9,7 @@ import hashlib
 import json
 import os
 import re
+import secrets
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -222,10 +223,18 @@ def _read(desk: Desk, caller: Caller, name: str, place: str, offset: str) -> dic
         return {"data": base64.b64encode(handle.read(CHUNK_BYTES)).decode()}
 
 
+def _link(_desk: Desk, _caller: Caller, size: str, *_filling: str) -> dict[str, Any]:
+    """Return so many letters of no meaning: whoever asks measures its link, in either direction."""
+    if not 0 <= int(size) <= CHUNK_BYTES:
+        raise FednerError(f"between 0 and {CHUNK_BYTES} bytes are given")
+    return {"data": secrets.token_hex(int(size) // 2)}
+
+
 _VERBS: Mapping[str, Callable[..., dict[str, Any]]] = {
     "progress": _progress,
     "time": _time,
     "stop": _stop,
     "files": _files,
     "read": _read,
+    "link": _link,
 }

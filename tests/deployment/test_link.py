@@ -1,0 +1,82 @@
+"""The link to the server is measured, and tells how long a study's messages are on their way."""
+
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+from live import NAMES, live, quick_keys, tiny_settings, until
+
+from fedner.errors import FednerError
+from fedner.runs.deployment import link
+from fedner.runs.deployment.checks import check_platform
+from fedner.runs.deployment.link import MeasuredLink, estimate, measure_link
+from fedner.runs.deployment.serving import CHUNK_BYTES, Caller, Desk
+from fedner.runs.deployment.sessions import coordinator_session
+from fedner.runs.link_time import link_traffic
+from fedner.runs.study_defaults import with_defaults
+from fedner.runs.study_files import halves_of
+
+STUDY = with_defaults(halves_of(tiny_settings(50)).study)
+
+
+class SlowSession:
+    """Answers as a link of 20 ms, 4 MB/s down and 1 MB/s up would."""
+
+    def ask(self, verb: str, size: str, *filling: str) -> dict[str, Any]:
+        assert verb == "link"
+        up = sum(map(len, filling))
+        time.sleep(0.02 + int(size) / 4e6 + up / 1e6)
+        return {"data": ""}
+
+
+def test_latency_and_both_directions_are_told_apart() -> None:
+    found = measure_link(SlowSession())  # type: ignore[arg-type]
+    assert found.latency == pytest.approx(0.02, rel=0.5)
+    assert found.down == pytest.approx(4e6, rel=0.3)
+    assert found.up == pytest.approx(1e6, rel=0.3)
+    assert found.slower == found.up
+
+
+def test_an_estimate_is_bytes_over_speed() -> None:
+    found = estimate(STUDY, MeasuredLink(0.1, 5e6, 1e6))
+    traffic = link_traffic(STUDY)
+    assert found.rounds == 50
+    assert found.megabytes == (traffic.down + traffic.up) / 1e6
+    assert found.seconds == traffic.num_bytes / 1e6 + traffic.num_exchanges * 0.1
+    assert "50 rounds" in found.words
+
+
+@pytest.mark.parametrize(
+    ("seconds", "words"), [(12, "about 12 s"), (600, "about 10 minutes"), (9000, "about 2.5 hours")]
+)
+def test_spans(seconds: float, words: str) -> None:
+    assert link._span(seconds) == words
+
+
+def test_the_server_gives_as_much_as_is_asked_and_no_more(tmp_path: Path) -> None:
+    desk, caller = Desk(tmp_path, tmp_path / "removed.json"), Caller("north", "")
+    assert len(desk.answer(caller, ["link", "1000"])["data"]) == 1000
+    assert len(desk.answer(caller, ["link", "0", "x" * 1000])["data"]) == 0
+    for size in (-2, CHUNK_BYTES + 2):
+        assert "error" in desk.answer(caller, ["link", str(size)])
+    one, other = (desk.answer(caller, ["link", "64"])["data"] for _ in range(2))
+    assert one != other, "what repeats itself could be compressed on the way"
+
+
+@pytest.mark.deployment
+def test_a_live_link(tmp_path: Path) -> None:
+    with quick_keys(), live(tmp_path, tiny_settings(50)) as federation:
+        federation.start("server")
+        until(lambda: federation._told(lambda _session: True, False), 60, "the server")
+        with coordinator_session(federation.homes.federation) as session:
+            found = measure_link(session)
+            with pytest.raises(FednerError, match="between 0"):
+                session.ask("link", str(2 * CHUNK_BYTES))
+        assert 0 < found.latency < 5
+        assert found.slower > 1e4
+        checks = check_platform(federation.homes.platforms[NAMES[0]], measures_link=True)
+        links = [each for each in checks if each.subject == "link"]
+        assert [each.result for each in links] == ["ok", "ok"]
+        assert "Mbit/s" in links[0].found
+        assert "50 rounds" in links[1].found
