@@ -31,6 +31,7 @@ from nvflare.private.fed.server.server_cmd_modules import ServerCommandModules  
 
 from fedner.engines.flare.collab_link import CollabLink  # noqa: E402
 from fedner.engines.flare.engine import OK, StoppedError  # noqa: E402
+from fedner.engines.flare.presence import Presence  # noqa: E402
 from fedner.engines.flare.session import COMMAND  # noqa: E402
 from fedner.engines.flare.watchdog import ENDED_WITH_SERVER, STOPPED  # noqa: E402
 from fedner.federated.message_bytes import order_from_bytes, reply_from_bytes, to_bytes  # noqa: E402
@@ -41,7 +42,7 @@ from fedner.runs.deployment.components import (  # noqa: E402
     PlatformEndpoint,
     StudyResources,
 )
-from fedner.runs.deployment.server_process import RunCommands  # noqa: E402
+from fedner.runs.deployment.server_process import JobDesk, RunCommands  # noqa: E402
 from fedner.runs.deployment.serving import Desk  # noqa: E402
 from fedner.runs.disclosure_record import RECORD, read_record  # noqa: E402
 
@@ -230,7 +231,7 @@ def test_orders_and_replies_are_bytes_on_both_sides() -> None:
 def test_flares_server_takes_a_command_of_ours(tmp_path: Path) -> None:
     register = new_command_register_with_builtin_module(app_ctx=None)
     desk = Desk(tmp_path / "runs", tmp_path / "disabled_clients.json")
-    register.register_module(RunCommands(desk))
+    register.register_module(RunCommands(desk, JobDesk(Presence())))
     register.finalize()
     conn = Connection(props={ConnProps.USER_NAME: "north", ConnProps.USER_ROLE: ""})
     register.process_command(conn, f"{COMMAND} files -")

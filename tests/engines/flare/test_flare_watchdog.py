@@ -2,13 +2,14 @@
 
 import json
 import threading
+import time
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from fedner.engines.flare.job_ends import JobEnd, append_end, job_end, read_ends
+from fedner.engines.flare.job_ends import JobEnd, append_end, job_end, note_begin, read_ends
 from fedner.engines.flare.session import AdminKit, JobState
 from fedner.engines.flare.watchdog import Limits, Standing, Watchdog, close_stale_jobs, decide
 
@@ -163,6 +164,12 @@ class Server:
         facts = {"study": json.dumps(study), "roster": "signed"}
         self.facts = {"resource_spec": {"a": {"fedner": facts}}}
         self.submitted: list[dict[str, Any]] = []
+        self.lost: list[str] = []
+        self.asked: list[tuple[str, ...]] = []
+
+    def ask(self, *words: str) -> dict[str, Any]:
+        self.asked.append(words)
+        return {"lost": self.lost}
 
     def jobs(self) -> list[JobState]:
         return self.states
@@ -191,6 +198,34 @@ def test_submits_the_same_study_and_says_so_once(tmp_path: Path) -> None:
     given = server.facts["resource_spec"]["a"]["fedner"]
     sent = server.submitted[0]["resource_spec"]["b"]["fedner"]
     assert (sent["study"], sent["roster"]) == (given["study"], "signed")
+
+
+def test_a_job_that_cannot_begin_is_closed_once_with_who_left(tmp_path: Path) -> None:
+    server, said = Server(), list[str]()
+    server.states = [JobState("1", "run", "RUNNING", 100.0)]
+    dog = Watchdog(None, tmp_path, LIMITS, said.append)  # type: ignore[arg-type]
+    dog.look(server)  # type: ignore[arg-type]
+    assert (server.asked, read_ends(tmp_path / "run")) == ([("lost", "1")], [])
+    server.lost = ["b"]
+    dog.look(server)  # type: ignore[arg-type]
+    dog.look(server)  # type: ignore[arg-type]
+    assert server.asked[1:] == [("lost", "1"), ("close", "1")]
+    [end] = read_ends(tmp_path / "run")
+    assert (end.outcome, end.missing) == ("fault", {"b": "platform-gone"})
+    assert said == ["run run: b left while the job began"]
+
+
+def test_a_job_whose_rounds_began_notices_by_itself(tmp_path: Path) -> None:
+    server = Server()
+    server.states, server.lost = [JobState("1", "run", "RUNNING", 100.0)], ["b"]
+    note_begin(tmp_path / "run")
+    dog = Watchdog(None, tmp_path, LIMITS)  # type: ignore[arg-type]
+    dog.look(server)  # type: ignore[arg-type]
+    assert server.asked == []
+    # The next job of the run is not that one.
+    server.states = [*server.states, JobState("2", "run", "RUNNING", time.time() + 1)]
+    dog.look(server)  # type: ignore[arg-type]
+    assert ("close", "2") in server.asked
 
 
 def test_leaves_foreign_jobs_alone(tmp_path: Path) -> None:

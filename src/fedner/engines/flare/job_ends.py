@@ -13,10 +13,11 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Literal, get_args
 
-from fedner.durable import append_whole, owner_folder
+from fedner.durable import append_whole, owner_folder, write_text
 from fedner.federated.messages import is_code
 
 JOB_ENDS = "jobs.jsonl"
+_BEGAN = "job_began"
 Outcome = Literal["done", "fault", "failed", "stopped"]
 DISK_FULL = "disk-full"
 # What another job can cure: a platform that is back, an orphan that has ended, room on a disk.
@@ -59,6 +60,19 @@ def job_end(missing: Mapping[str, str], words: str) -> JobEnd:
 def full_disk_end(words: str) -> JobEnd:
     """Return how a job ended whose server had no room on its disk."""
     return JobEnd("fault", {}, words, time.time(), DISK_FULL)
+
+
+def note_begin(folder: Path) -> None:
+    """Note that the round loop of a job runs: from now on it notices by itself who is gone."""
+    write_text(owner_folder(folder) / _BEGAN, f"{time.time()!r}\n", owner_only=True)
+
+
+def last_begin(folder: Path) -> float:
+    """Return when the round loop of a run's newest job began; 0 where none has."""
+    try:
+        return float((folder / _BEGAN).read_text("utf-8"))
+    except (OSError, ValueError):
+        return 0.0
 
 
 def append_end(folder: Path, end: JobEnd) -> None:

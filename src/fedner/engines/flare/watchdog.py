@@ -18,8 +18,22 @@ from typing import Any, Literal
 
 from fedner.durable import write_text
 from fedner.engines.flare.job import FACTS, JobSpec, write_job
-from fedner.engines.flare.job_ends import JobEnd, faults_by_platform, read_ends
-from fedner.engines.flare.session import AdminKit, AdminSession, JobState, admin_session
+from fedner.engines.flare.job_ends import (
+    JobEnd,
+    append_end,
+    faults_by_platform,
+    job_end,
+    last_begin,
+    read_ends,
+)
+from fedner.engines.flare.session import (
+    CLOSE,
+    LOST,
+    AdminKit,
+    AdminSession,
+    JobState,
+    admin_session,
+)
 from fedner.errors import FednerError
 
 ENDED_WITH_SERVER = "FINISHED:EXECUTION_EXCEPTION"
@@ -52,7 +66,7 @@ class Limits:
     first_pause: float = 5.0
     longest_pause: float = 300.0
     room: int = 2**24
-    poll: float = 1.0
+    poll: float = 0.5
 
 
 @dataclass(frozen=True, slots=True)
@@ -190,6 +204,7 @@ class Watchdog:
         self._said: dict[str, str] = {}
         self._idle: dict[str, float] = {}
         self._over: set[str] = set()  # ids of newest jobs of runs that are over
+        self._closed: set[str] = set()  # ids of jobs that it ended
 
     def watch(self, stop: threading.Event) -> None:
         """Look after all runs until told to stop; a server that is away is waited for."""
@@ -213,6 +228,9 @@ class Watchdog:
         runs: dict[str, list[JobState]] = {}
         for job in session.jobs():
             runs.setdefault(job.run, []).append(job)
+        for run, jobs in runs.items():
+            if jobs[-1].is_running and last_begin(self._runs / run) < jobs[-1].submitted:
+                self._look_at_start(session, run, jobs[-1].job)
         due = {run: jobs for run, jobs in runs.items() if self._is_due(run, jobs[-1])}
         if not due:
             return
@@ -223,6 +241,18 @@ class Watchdog:
             except (FednerError, KeyError, TypeError, ValueError) as error:
                 self._tell(run, f"cannot be looked after: {error}")
                 self._over.add(jobs[-1].job)
+
+    def _look_at_start(self, session: AdminSession, run: str, job: str) -> None:
+        """End a job that cannot begin, since a platform's process in it has ended."""
+        if job in self._closed:
+            return
+        lost = [str(name) for name in session.ask(LOST, job)["lost"]]
+        if lost:
+            words = f"{', '.join(lost)} left while the job began"
+            append_end(self._runs / run, job_end(dict.fromkeys(lost, "platform-gone"), words))
+            self._closed.add(job)
+            self._tell(run, words)
+            session.ask(CLOSE, job)
 
     def _is_due(self, run: str, newest: JobState) -> bool:
         if not newest.is_over:

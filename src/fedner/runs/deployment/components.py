@@ -14,6 +14,7 @@ from nvflare.apis.resource_manager_spec import ResourceManagerSpec
 from nvflare.collab import collab
 
 from fedner.engines.flare.job import require_run_name
+from fedner.engines.flare.quick_end import end_quickly
 from fedner.runs.deployment import wire_guard
 from fedner.runs.deployment.announcing import Facts, announced, facts_in, facts_of, study_in
 from fedner.runs.deployment.asking import Admission
@@ -34,6 +35,7 @@ class CoordinatorProgram:
     def __init__(self, study: str, run: str) -> None:
         self._study = study
         self._run = run
+        end_quickly()
 
     @collab.main  # type: ignore[untyped-decorator]
     def main(self) -> None:
@@ -55,6 +57,7 @@ class PlatformEndpoint:
         self._roster: Roster | None = None
         # One thread computes; another one answers pings meanwhile.
         self._worker = ThreadPoolExecutor(1, "fedner-platform")
+        end_quickly()
 
     @collab.publish  # type: ignore[untyped-decorator]
     def ping(self) -> str:
