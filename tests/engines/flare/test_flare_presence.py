@@ -1,7 +1,8 @@
 """Whose process has ended while a job starts, from what FLARE's server process holds."""
 
+import sys
+from importlib.util import find_spec, module_from_spec
 from types import SimpleNamespace
-from typing import Any
 
 import pytest
 
@@ -11,7 +12,6 @@ from nvflare.apis.client import Client
 from nvflare.apis.fl_constant import RunProcessKey
 from nvflare.fuel.common.exit_codes import ProcessExitCode
 from nvflare.fuel.f3.cellnet.utils import new_cell_message
-from nvflare.fuel.f3.mpm import MainProcessMonitor
 from nvflare.private.defs import CellMessageHeaderKeys, JobFailureMsgKey
 from nvflare.private.fed.server.fed_server import FederatedServer
 
@@ -159,14 +159,20 @@ def test_the_watchdog_is_told_and_obeyed() -> None:
 
 
 def test_a_jobs_process_does_not_sleep_before_it_ends(monkeypatch: pytest.MonkeyPatch) -> None:
-    slept: list[Any] = []
-    monkeypatch.setattr(MainProcessMonitor, "_cleanup_cbs", [(lambda: None, (), {})])
-    monkeypatch.setattr(MainProcessMonitor, "_start_shutdown", MainProcessMonitor._start_shutdown)
-    monkeypatch.setattr("nvflare.fuel.f3.mpm.time.sleep", slept.append)
-    MainProcessMonitor._start_shutdown(3, 3)
+    found = find_spec("nvflare.fuel.f3.mpm")
+    assert found is not None
+    assert found.loader is not None
+    fresh = module_from_spec(found)
+    found.loader.exec_module(fresh)
+    monkeypatch.setitem(sys.modules, "nvflare.fuel.f3.mpm", fresh)
+    slept: list[float] = []
+    monkeypatch.setattr(fresh, "time", SimpleNamespace(sleep=slept.append))
+
+    def end() -> None:
+        fresh.MainProcessMonitor._cleanup_cbs = [(lambda: None, (), {})]
+        fresh.MainProcessMonitor._start_shutdown(3, 3)
+
+    end()
     end_quickly()
-    MainProcessMonitor._start_shutdown(3, 3)
-    assert slept[:1] == [3]
-    monkeypatch.setattr(MainProcessMonitor, "_cleanup_cbs", [(lambda: None, (), {})])
-    MainProcessMonitor._start_shutdown(3, 3)
-    assert slept[1:] == [0.1]
+    end()
+    assert slept == [3, 0.1]
