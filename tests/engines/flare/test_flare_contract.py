@@ -144,8 +144,8 @@ def test_the_receiver_checks_who_calls() -> None:
 )
 def test_a_link_passes_on_no_text(raised: Exception, expected: type[Exception]) -> None:
     class Broken:
-        def __call__(self, timeout: float) -> "Broken":
-            assert timeout == 3.0
+        def __call__(self, timeout: float, *, optional: bool) -> "Broken":
+            assert (timeout, optional) == (3.0, False)
             return self
 
         def ask(self, data: bytes) -> object:  # noqa: ARG002
@@ -158,13 +158,34 @@ def test_a_link_passes_on_no_text(raised: Exception, expected: type[Exception]) 
 
 def test_a_link_takes_nothing_but_a_code_and_bytes() -> None:
     class Odd:
-        def __call__(self, timeout: float) -> "Odd":  # noqa: ARG002
+        def __call__(self, timeout: float, *, optional: bool) -> "Odd":  # noqa: ARG002
             return self
 
         def ask(self, data: bytes) -> object:
             return {"result": data}
 
     assert CollabLink(Odd()).ask(b"x", 1.0) == ("", b"")
+
+
+@pytest.mark.parametrize("said", [None, "refused", {"a": 1}])
+def test_a_ping_is_answered_with_ok_or_has_failed(said: object) -> None:
+    """FLARE gives None for what an optional call met, a platform without a connection too."""
+
+    class Told:
+        answer: object = OK
+
+        def __call__(self, timeout: float, *, optional: bool) -> "Told":
+            assert (timeout, optional) == (2.0, True)
+            return self
+
+        def ping(self) -> object:
+            return self.answer
+
+    told = Told()
+    CollabLink(told).ping(2.0)
+    told.answer = said
+    with pytest.raises(ConnectionError):
+        CollabLink(told).ping(2.0)
 
 
 def test_resources_are_flares(monkeypatch: Any, tmp_path: Any) -> None:

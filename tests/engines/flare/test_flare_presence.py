@@ -21,6 +21,7 @@ from fedner.engines.flare.presence import (
     close_job,
     contacts,
     hear_failures,
+    present,
 )
 from fedner.engines.flare.quick_end import end_quickly
 from fedner.runs.deployment.server_process import JobDesk
@@ -106,6 +107,16 @@ def test_how_platforms_stand_is_read_from_flares_tables() -> None:
     assert contacts(engine, "another") == {}
 
 
+def test_who_can_be_given_a_job_has_a_connection_and_was_heard_of() -> None:
+    engine = Engine()
+    [client] = engine.client_manager.clients.values()
+    client.last_connect_time = 100.0
+    assert present(engine, 109.0) == ["north"]
+    assert present(engine, 111.0) == []
+    del engine.agents["north"]
+    assert present(engine, 101.0) == []
+
+
 def test_a_job_is_closed_as_one_that_failed() -> None:
     engine = Engine()
     close_job(engine, "job")
@@ -139,7 +150,7 @@ def test_who_says_that_its_process_ended_is_noted(
 
 
 @pytest.mark.parametrize("role", ["", "coordinator"])
-@pytest.mark.parametrize("verb", ["lost", "close"])
+@pytest.mark.parametrize("verb", ["present", "lost", "close"])
 def test_only_the_watchdog_may_ask(role: str, verb: str) -> None:
     engine = Engine()
     said = JobDesk(Presence()).answer(engine, role, [verb, "job"])
@@ -154,7 +165,8 @@ def test_the_watchdog_is_told_and_obeyed() -> None:
     assert desk.answer(engine, "watchdog", ["lost", "job"]) == {"lost": ["north"]}
     assert desk.answer(engine, "watchdog", ["close", "job"]) == {"closed": "job"}
     assert [job for job, _ in engine.failed] == ["job"]
-    for words in (["lost"], ["lost", "job", "more"]):
+    assert desk.answer(engine, "watchdog", ["present"]) == {"present": []}
+    for words in ([], ["lost"], ["lost", "job", "more"]):
         assert "error" in desk.answer(engine, "watchdog", words)
 
 

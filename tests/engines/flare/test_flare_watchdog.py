@@ -169,16 +169,13 @@ class Server:
 
     def ask(self, *words: str) -> dict[str, Any]:
         self.asked.append(words)
-        return {"lost": self.lost}
+        return {"lost": self.lost, "present": self.here}
 
     def jobs(self) -> list[JobState]:
         return self.states
 
     def meta(self, job: str) -> dict[str, Any]:  # noqa: ARG002
         return self.facts
-
-    def connected(self) -> list[str]:
-        return self.here
 
     def submit(self, folder: Path) -> str:
         self.submitted.append(json.loads((folder / "meta.json").read_text()))

@@ -1,4 +1,4 @@
-"""Whose process has ended while a job starts: told by the connections of FLARE's server process.
+"""Who is there, and whose process has ended, by the connections of FLARE's server process.
 
 Before the round loop runs nobody pings. FLARE itself waits a minute for every platform, and a
 platform that was started again does not come back into a job that it has left.
@@ -8,6 +8,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+HEARD_SECONDS = 10.0  # a platform says every two seconds that it is there
 LOST_SECONDS = 3.0  # without a connection; one that is made again sooner is the same process
 
 
@@ -120,6 +121,23 @@ def contacts(engine: Any, job: str) -> dict[str, Contact]:
         )
         for token, client in list(entered.items())
     }
+
+
+def present(engine: Any, now: float) -> list[str]:
+    """Return the platforms that can be given a job now, sorted.
+
+    FLARE itself asks one whose process was killed, and waits 15 seconds for its answer.
+
+    Args:
+        engine: The engine of FLARE's server process.
+        now: Seconds since 1970.
+    """
+    connected = engine.server.cell.core_cell.agents
+    return sorted(
+        client.name
+        for client in list(engine.client_manager.clients.values())
+        if client.get_fqcn() in connected and now - client.last_connect_time <= HEARD_SECONDS
+    )
 
 
 def close_job(engine: Any, job: str) -> None:

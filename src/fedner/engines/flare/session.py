@@ -20,7 +20,7 @@ from fedner.errors import FednerError
 _log = logging.getLogger(__name__)
 _FOLDER_LOCK = threading.Lock()
 COMMAND = "fedner"
-LOST, CLOSE = "lost", "close"  # what the watchdog alone may ask it
+PRESENT, LOST, CLOSE = "present", "lost", "close"  # what the watchdog alone may ask it
 _REJECTED = "client_registration"  # FLARE's word where the server does not admit somebody
 DONE = "FINISHED:COMPLETED"
 _RUNNING = "RUNNING"

@@ -29,6 +29,7 @@ from fedner.engines.flare.job_ends import (
 from fedner.engines.flare.session import (
     CLOSE,
     LOST,
+    PRESENT,
     AdminKit,
     AdminSession,
     JobState,
@@ -234,7 +235,7 @@ class Watchdog:
         due = {run: jobs for run, jobs in runs.items() if self._is_due(run, jobs[-1])}
         if not due:
             return
-        connected = session.connected()
+        connected = [str(name) for name in session.ask(PRESENT)["present"]]
         for run, jobs in due.items():
             try:
                 self._look_after(session, run, jobs, connected)

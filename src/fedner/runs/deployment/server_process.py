@@ -14,8 +14,8 @@ from nvflare.fuel.hci.reg import CommandModule, CommandModuleSpec, CommandSpec
 from nvflare.fuel.hci.server.constants import ConnProps
 from nvflare.private.fed.server.server_cmd_modules import ServerCommandModules
 
-from fedner.engines.flare.presence import Presence, close_job, contacts, hear_failures
-from fedner.engines.flare.session import CLOSE, COMMAND, LOST
+from fedner.engines.flare.presence import Presence, close_job, contacts, hear_failures, present
+from fedner.engines.flare.session import CLOSE, COMMAND, LOST, PRESENT
 from fedner.runs.deployment.homes import ServerHome
 from fedner.runs.deployment.places import own_home
 from fedner.runs.deployment.serving import Caller, Desk
@@ -28,7 +28,7 @@ _log = logging.getLogger(__name__)
 
 
 class JobDesk:
-    """What the watchdog may ask of running jobs: whose process has ended, and to end a job."""
+    """What the watchdog may ask: who is there, whose process in a job ended, to end a job."""
 
     def __init__(self, presence: Presence) -> None:
         self._presence = presence
@@ -38,6 +38,8 @@ class JobDesk:
         if role != WATCHDOG:
             return {"error": "only the watchdog may ask that"}
         try:
+            if words[0] == PRESENT:
+                return {"present": present(engine, time.time())}
             verb, job = words
             if verb == CLOSE:
                 close_job(engine, job)
@@ -61,7 +63,7 @@ class RunCommands(CommandModule):  # type: ignore[misc]
         spec = CommandSpec(
             name=COMMAND,
             description="progress and released files of a run",
-            usage=f"{COMMAND} progress|stop|files|read RUN ... | {LOST}|{CLOSE} JOB",
+            usage=f"{COMMAND} progress|stop|files|read RUN ... | {PRESENT} | {LOST}|{CLOSE} JOB",
             handler_func=self.handle,
             visible=False,
         )
@@ -70,7 +72,7 @@ class RunCommands(CommandModule):  # type: ignore[misc]
     def handle(self, conn: Any, words: list[str]) -> None:
         """Answer one question of an authenticated caller."""
         role = conn.get_prop(ConnProps.USER_ROLE, "") or ""
-        if words[1:2] in ([LOST], [CLOSE]):
+        if set(words[1:2]) & {PRESENT, LOST, CLOSE}:
             conn.append_dict(self._jobs.answer(conn.app_ctx, str(role), words[1:]))
             return
         caller = Caller(str(conn.get_prop(ConnProps.USER_NAME, "")), str(role))
