@@ -394,8 +394,15 @@ def _described(reply: "Reply") -> Iterator[Mapping[str, Any]]:
                 "name": name if part == "tensors" else f"{part}/{name}",
                 "shape": list(tensor.shape),
                 "type": str(tensor.dtype).removeprefix("torch."),
-                "norm": float(torch.linalg.vector_norm(value.detach().double())),
+                "norm": _norm(value.detach()),
             }
+
+
+def _norm(value: "Tensor") -> float:
+    import torch
+
+    numbers = value if value.is_floating_point() else value.double()
+    return float(torch.linalg.vector_norm(numbers, dtype=torch.float64))  # without a copy in float64
 
 
 def _parts(reply: "Reply") -> "Mapping[str, Mapping[str, Tensor]]":

@@ -3,6 +3,7 @@
 import inspect
 from importlib.util import find_spec
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -17,6 +18,7 @@ from nvflare.apis.signal import Signal  # noqa: E402
 from nvflare.collab.api.app import ClientApp, ServerApp  # noqa: E402
 from nvflare.collab.api.exceptions import CollabCallError, RunAborted  # noqa: E402
 from nvflare.collab.api.proxy import Proxy  # noqa: E402
+from nvflare.collab.runtime.cell_dispatcher import CellDispatcher  # noqa: E402
 from nvflare.collab.runtime.controller import CollabController  # noqa: E402
 from nvflare.collab.runtime.dispatch import CollabCallAuthorizer, _call_app_method  # noqa: E402
 from nvflare.collab.runtime.executor import CollabExecutor  # noqa: E402
@@ -28,9 +30,12 @@ from nvflare.fuel.hci.conn import Connection  # noqa: E402
 from nvflare.fuel.hci.server.builtin import new_command_register_with_builtin_module  # noqa: E402
 from nvflare.fuel.hci.server.constants import ConnProps  # noqa: E402
 from nvflare.private.fed.server.server_cmd_modules import ServerCommandModules  # noqa: E402
+from nvflare.private.fed.server.server_runner import ServerRunnerConfig  # noqa: E402
+from nvflare.private.fed.utils.identity_utils import TokenVerifier  # noqa: E402
 
-from fedner.engines.flare.collab_link import CollabLink  # noqa: E402
+from fedner.engines.flare.collab_link import CollabLink, let_platforms_rest  # noqa: E402
 from fedner.engines.flare.engine import OK, StoppedError  # noqa: E402
+from fedner.engines.flare.known_tokens import remember_tokens  # noqa: E402
 from fedner.engines.flare.presence import Presence  # noqa: E402
 from fedner.engines.flare.session import COMMAND  # noqa: E402
 from fedner.engines.flare.watchdog import ENDED_WITH_SERVER, STOPPED  # noqa: E402
@@ -260,3 +265,31 @@ def test_flares_server_takes_a_command_of_ours(tmp_path: Path) -> None:
     assert said == {"error": "no run is finished yet"}
     assert callable(ServerCommandModules.register_cmd_module)
     assert find_spec("nvflare.private.fed.app.server.server_train") is not None
+
+
+def test_a_tokens_signature_is_verified_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    verified: list[tuple[str, str, str]] = []
+
+    def verify(_: object, *key: str) -> bool:
+        verified.append(key)
+        return key[2] == "signed"
+
+    monkeypatch.setattr(TokenVerifier, "verify", verify)
+    remember_tokens()
+    one, other = (TokenVerifier.__new__(TokenVerifier) for _ in range(2))
+    assert all(one.verify("north", "token", "signed") for _ in range(3))
+    assert len(verified) == 1
+    assert not any(one.verify("north", "token", "forged") for _ in range(2))
+    assert not one.verify("north", "token-2", "forged")
+    assert len(verified) == 4, "what failed is verified again"
+    assert other.verify("north", "token", "signed")
+    assert len(verified) == 5, "another key knows nothing"
+
+
+def test_platforms_rest_once_a_job_has_begun() -> None:
+    config = ServerRunnerConfig(1, 0.5, [], {}, {}, [], {})
+    engine = SimpleNamespace(server=SimpleNamespace(server_runner=SimpleNamespace(config=config)))
+    backend = CellDispatcher(None, engine, "server", None, "north.job", None, None)
+    let_platforms_rest([Proxy(ServerApp(CoordinatorProgram("{}", "run-1")), "a", "a", backend, {})])
+    assert config.task_request_interval == 2.0
+    let_platforms_rest([])

@@ -1,8 +1,11 @@
 """A link over FLARE's Collab: mutual TLS, and callers whose names FLARE has checked."""
 
+from collections.abc import Sequence
 from typing import Any
 
 from fedner.engines.flare.engine import OK, StoppedError
+
+_REST_SECONDS = 2.0
 
 
 class CollabLink:
@@ -44,3 +47,9 @@ class CollabLink:
             if isinstance(error.cause, TimeoutError):
                 raise TimeoutError from None
             raise ConnectionError from None
+
+
+def let_platforms_rest(proxies: Sequence[Any]) -> None:
+    """Let platforms look less often for FLARE's own tasks: none comes once a job has begun."""
+    for proxy in proxies[:1]:  # all share the server's runner
+        proxy.backend.engine.server.server_runner.config.task_request_interval = _REST_SECONDS

@@ -40,11 +40,12 @@ class CoordinatorProgram:
     @collab.main  # type: ignore[untyped-decorator]
     def main(self) -> None:
         """Take the run to its end."""
-        from fedner.engines.flare.collab_link import CollabLink
+        from fedner.engines.flare.collab_link import CollabLink, let_platforms_rest
         from fedner.runs.deployment.server_job import coordinate_job
 
         logging.getLogger("nvflare.collab").setLevel(logging.WARNING)  # two lines for every call
         run = require_run_name(self._run)
+        let_platforms_rest(collab.context.clients)
         links = {proxy.name: CollabLink(proxy) for proxy in collab.context.clients}
         coordinate_job(study_in(self._study), run, run_folder(own_home(), run), links)
 

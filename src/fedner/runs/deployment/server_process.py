@@ -14,6 +14,7 @@ from nvflare.fuel.hci.reg import CommandModule, CommandModuleSpec, CommandSpec
 from nvflare.fuel.hci.server.constants import ConnProps
 from nvflare.private.fed.server.server_cmd_modules import ServerCommandModules
 
+from fedner.engines.flare.known_tokens import remember_tokens
 from fedner.engines.flare.presence import Presence, close_job, contacts, hear_failures, present
 from fedner.engines.flare.session import CLOSE, COMMAND, LOST, PRESENT
 from fedner.runs.deployment.homes import ServerHome
@@ -84,6 +85,7 @@ def main() -> None:
     home = ServerHome(own_home().resolve())
     presence = Presence()
     hear_failures(presence)
+    remember_tokens()
     commands = RunCommands(Desk(home.runs, home.removed), JobDesk(presence))
     ServerCommandModules.register_cmd_module(commands)
     runpy.run_module(_SERVER, run_name="__main__", alter_sys=True)
