@@ -381,7 +381,6 @@ def _line(record: Mapping[str, Any]) -> RecordLine:
 
 
 def _described(reply: "Reply") -> Iterator[Mapping[str, Any]]:
-    import torch
 
     from fedner.federated.encoding import decode_update
     from fedner.federated.messages import Update
@@ -399,10 +398,11 @@ def _described(reply: "Reply") -> Iterator[Mapping[str, Any]]:
 
 
 def _norm(value: "Tensor") -> float:
+    """Return a norm in float64, without a copy of the numbers in float64."""
     import torch
 
     numbers = value if value.is_floating_point() else value.double()
-    return float(torch.linalg.vector_norm(numbers, dtype=torch.float64))  # without a copy in float64
+    return float(torch.linalg.vector_norm(numbers, dtype=torch.float64))
 
 
 def _parts(reply: "Reply") -> "Mapping[str, Mapping[str, Tensor]]":

@@ -22,8 +22,10 @@ from nvflare.collab.runtime.cell_dispatcher import CellDispatcher  # noqa: E402
 from nvflare.collab.runtime.controller import CollabController  # noqa: E402
 from nvflare.collab.runtime.dispatch import CollabCallAuthorizer, _call_app_method  # noqa: E402
 from nvflare.collab.runtime.executor import CollabExecutor  # noqa: E402
+from nvflare.fuel.f3.cellnet.cell import Adapter  # noqa: E402
 from nvflare.fuel.f3.cellnet.defs import MessageHeaderKey  # noqa: E402
 from nvflare.fuel.f3.cellnet.utils import new_cell_message  # noqa: E402
+from nvflare.fuel.f3.streaming.blob_streamer import BlobTask  # noqa: E402
 from nvflare.fuel.flare_api.flare_api import Session  # noqa: E402
 from nvflare.fuel.hci.client import api  # noqa: E402
 from nvflare.fuel.hci.conn import Connection  # noqa: E402
@@ -38,6 +40,7 @@ from fedner.engines.flare.engine import OK, StoppedError  # noqa: E402
 from fedner.engines.flare.known_tokens import remember_tokens  # noqa: E402
 from fedner.engines.flare.presence import Presence  # noqa: E402
 from fedner.engines.flare.session import COMMAND  # noqa: E402
+from fedner.engines.flare.unprinted import print_no_payloads  # noqa: E402
 from fedner.engines.flare.watchdog import ENDED_WITH_SERVER, STOPPED  # noqa: E402
 from fedner.federated.message_bytes import order_from_bytes, reply_from_bytes, to_bytes  # noqa: E402
 from fedner.federated.messages import Failure, Order  # noqa: E402
@@ -293,3 +296,13 @@ def test_platforms_rest_once_a_job_has_begun() -> None:
     let_platforms_rest([Proxy(ServerApp(CoordinatorProgram("{}", "run-1")), "a", "a", backend, {})])
     assert config.task_request_interval == 2.0
     let_platforms_rest([])
+
+
+def test_a_message_that_arrives_is_not_spelled_out() -> None:
+    """FLARE's receiver puts what arrived into a line of its debug log, written or not."""
+    assert "incoming data={result}" in inspect.getsource(Adapter.call)
+    stream = SimpleNamespace(get_size=lambda: 2, headers={}, get_stream_id=lambda: 1)
+    parts = BlobTask(None, stream, preserve_chunks=True).buffer
+    parts.append(bytearray(b"our words"))
+    print_no_payloads()
+    assert f"{parts}" == "<1 parts>"

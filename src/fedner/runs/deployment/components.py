@@ -15,6 +15,7 @@ from nvflare.collab import collab
 
 from fedner.engines.flare.job import require_run_name
 from fedner.engines.flare.quick_end import end_quickly
+from fedner.engines.flare.unprinted import print_no_payloads
 from fedner.runs.deployment import wire_guard
 from fedner.runs.deployment.announcing import Facts, announced, facts_in, facts_of, study_in
 from fedner.runs.deployment.asking import Admission
@@ -59,6 +60,7 @@ class PlatformEndpoint:
         # One thread computes; another one answers pings meanwhile.
         self._worker = ThreadPoolExecutor(1, "fedner-platform")
         end_quickly()
+        print_no_payloads()
 
     @collab.publish  # type: ignore[untyped-decorator]
     def ping(self) -> str:
