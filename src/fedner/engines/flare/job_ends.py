@@ -18,7 +18,7 @@ from fedner.federated.messages import is_code
 
 JOB_ENDS = "jobs.jsonl"
 _BEGAN = "job_began"
-Outcome = Literal["done", "fault", "failed", "stopped"]
+Outcome = Literal["done", "fault", "failed", "refused", "stopped"]
 DISK_FULL = "disk-full"
 # What another job can cure: a platform that is back, an orphan that has ended, room on a disk.
 PASSING = ("platform-gone", "no-reply", "worker-died", "folder-in-use", DISK_FULL)
@@ -31,8 +31,9 @@ class JobEnd:
 
     Attributes:
         outcome: "done"; "fault", where platforms were missing that may come back; or "failed",
-            where another job would end in the same way; or "stopped", by the coordinator.
-        missing: Who did not answer at last, and the code of the failure.
+            where another job would end in the same way; "refused", by a platform; or "stopped", by
+            the coordinator.
+        missing: Who did not answer at last, or refused, and the code of the failure.
         words: Why it ended, for people.
         time: When, in seconds since 1970.
         code: What the server itself lacked: "disk-full"; empty where it lacked nothing.

@@ -24,6 +24,7 @@ PRESENT, LOST, CLOSE = "present", "lost", "close"  # what the watchdog alone may
 _REJECTED = "client_registration"  # FLARE's word where the server does not admit somebody
 DONE = "FINISHED:COMPLETED"
 _RUNNING = "RUNNING"
+_QUEUED = ("SUBMITTED", "APPROVED")
 _FINISHED = "FINISHED"
 
 
@@ -62,6 +63,11 @@ class JobState:
     def is_over(self) -> bool:
         """Whether it has ended, in whatever way."""
         return self.status.startswith(_FINISHED)
+
+    @property
+    def is_queued(self) -> bool:
+        """Whether the server has not yet given it to anybody."""
+        return self.status in _QUEUED
 
     @property
     def is_running(self) -> bool:

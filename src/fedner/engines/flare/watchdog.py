@@ -26,6 +26,7 @@ from fedner.engines.flare.job_ends import (
     last_begin,
     read_ends,
 )
+from fedner.engines.flare.refusals import refusal_codes, refusal_words, refusals_in
 from fedner.engines.flare.session import (
     CLOSE,
     LOST,
@@ -39,6 +40,7 @@ from fedner.errors import FednerError
 
 ENDED_WITH_SERVER = "FINISHED:EXECUTION_EXCEPTION"
 STOPPED = "FINISHED:ABORTED"
+STOPPED_WORDS = "it was stopped"
 _UNFINISHED = ("DISPATCHED", "RUNNING")
 _log = logging.getLogger(__name__)
 Step = Literal["wait", "submit", "over"]
@@ -117,13 +119,13 @@ def decide(standing: Standing, limits: Limits) -> Decision:
         return Decision("wait")
     if newest.is_done:
         return Decision("over", words="it is done")
-    if newest.status == STOPPED:
-        return Decision("over", words="it was stopped")
     last = [end for end in standing.ends if end.time >= newest.submitted]
     if any(end.outcome == "stopped" for end in last):
-        return Decision("over", words="it was stopped")
+        return Decision("over", words=STOPPED_WORDS)
     if last and last[-1].outcome != "fault":
         return Decision("over", words=last[-1].words or "it is done")
+    if newest.status == STOPPED:
+        return Decision("over", words=STOPPED_WORDS)
     return _next_job(standing, limits)
 
 
@@ -230,8 +232,11 @@ class Watchdog:
         for job in session.jobs():
             runs.setdefault(job.run, []).append(job)
         for run, jobs in runs.items():
-            if jobs[-1].is_running and last_begin(self._runs / run) < jobs[-1].submitted:
-                self._look_at_start(session, run, jobs[-1].job)
+            newest = jobs[-1]
+            if newest.is_queued and newest.remarks:
+                self._look_at_queue(session, newest)
+            if newest.is_running and last_begin(self._runs / run) < newest.submitted:
+                self._look_at_start(session, run, newest.job)
         due = {run: jobs for run, jobs in runs.items() if self._is_due(run, jobs[-1])}
         if not due:
             return
@@ -242,6 +247,22 @@ class Watchdog:
             except (FednerError, KeyError, TypeError, ValueError) as error:
                 self._tell(run, f"cannot be looked after: {error}")
                 self._over.add(jobs[-1].job)
+
+    def _look_at_queue(self, session: AdminSession, job: JobState) -> None:
+        """End a job that a platform refuses: FLARE would ask it again every few seconds."""
+        if job.job in self._closed:
+            return
+        study = _study_of(session.meta(job.job))
+        refusals = refusals_in(job.remarks[-1:], study.names)
+        needed = len(study.names) if study.quorum is None else study.quorum
+        if len(study.names) - len(refusals) >= needed:
+            return
+        words = f"refused by {refusal_words(refusals)}"
+        end = JobEnd("refused", refusal_codes(refusals), words, time.time())
+        append_end(self._runs / job.run, end)
+        self._closed.add(job.job)
+        self._tell(job.run, words)
+        session.abort(job.job)
 
     def _look_at_start(self, session: AdminSession, run: str, job: str) -> None:
         """End a job that cannot begin, since a platform's process in it has ended."""
