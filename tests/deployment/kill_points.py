@@ -1,4 +1,7 @@
-"""Random kill points for a live federation: what is killed, when, and what came of it."""
+"""Random kill points for a live federation: what is killed, when, and what came of it.
+
+`python tests/deployment/kill_points.py` prints what `make test-faults` found so far, as tables.
+"""
 
 import contextlib
 import json
@@ -10,7 +13,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from live import NAMES, SERVER, Live, until
@@ -18,8 +21,9 @@ from live import NAMES, SERVER, Live, until
 from fedner.engines.flare.job_ends import JobEnd, read_ends
 
 LONGEST = 120.0  # seconds until a run must go on, on a machine that does other things too
+STATES = ("starting", "in a round", "between rounds", "ending")  # a run meets them in this order
+BOUNDS = {"noticed": 5.0, "closed": 15.0, "resumed": 20.0}  # on a quiet machine
 _STOPPED_SECONDS = 7.0  # long enough to be missed
-_CLOSES_SECONDS = 5.0  # until FLARE has closed a job whose process at the server ended
 _PLACE = Path(os.environ.get("FEDNER_FAULTS", "build/faults.jsonl"))
 
 
@@ -31,14 +35,16 @@ class Point:
         number: Its place in the suite.
         kind: What is killed; a key of `KINDS`.
         victim: Which platform, where it is one.
-        rounds: After so many further rounds; 0 where `seconds` counts.
-        seconds: So long after the server's job was killed and is closed: while another one starts.
+        state: In which state of the job; one of `STATES`.
+        rounds: After so many further rounds, where rounds count.
+        seconds: So long after the state was seen.
         away: For how many seconds what was killed stays away.
     """
 
     number: int
     kind: str
     victim: str
+    state: str
     rounds: int
     seconds: float
     away: float
@@ -46,14 +52,31 @@ class Point:
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What came of a kill; seconds, None where there is nothing to measure."""
+    """What came of a kill; seconds, None where there is nothing to measure.
+
+    Attributes:
+        point: The kill.
+        met: How the run stood then.
+        noticed: Until the platform was named as gone.
+        closed: Until the job was over.
+        resumed: From the moment in which all were back until the next round.
+        result: Whether the run went on.
+        checked: What was compared when the run had ended; empty before.
+    """
 
     point: Point
-    state: str
+    met: str
     noticed: float | None
     closed: float | None
     resumed: float
     result: str
+    checked: str = ""
+
+
+def is_done(folder: Path) -> bool:
+    """Whether a run has come to its last round, whatever became of its job then."""
+    ends = read_ends(folder)
+    return bool(ends) and ends[-1].outcome == "done"
 
 
 @dataclass
@@ -63,7 +86,6 @@ class Scene:
     federation: Live
     run: str
     coordinator: "subprocess.Popen[bytes] | None" = None
-    finished: list[str] = field(default_factory=list)
 
     def begin(self, number: int) -> None:
         """Let a coordinator's process submit the next run, and follow it."""
@@ -98,8 +120,7 @@ class Scene:
 
     @property
     def is_done(self) -> bool:
-        ends = read_ends(self.folder)
-        return bool(ends) and ends[-1].outcome == "done"
+        return is_done(self.folder)
 
     def last_round(self) -> float:
         """When the last round was recorded; 0 before any."""
@@ -201,7 +222,7 @@ KINDS: dict[str, Callable[[Scene, Point], None]] = {
 
 
 def draw_points(count: int, seed: int = 14) -> list[Point]:
-    """Every kind equally often, in random order, at random moments."""
+    """Every kind equally often, in random order and at random moments; all states in turn."""
     chance = random.Random(seed)
     kinds = [list(KINDS)[number % len(KINDS)] for number in range(count)]
     chance.shuffle(kinds)
@@ -210,18 +231,22 @@ def draw_points(count: int, seed: int = 14) -> list[Point]:
             number,
             kind,
             chance.choice(NAMES),
-            chance.choice([0, chance.randint(1, 40)]),
-            round(chance.uniform(0.0, 9.0), 2),
-            round(chance.uniform(0.0, 8.0), 2),
+            STATES[number % len(STATES)],
+            chance.randint(1, 12),
+            round(chance.uniform(0.0, _LONGEST_IN[STATES[number % len(STATES)]]), 2),
+            round(chance.uniform(0.0, 6.0), 2),
         )
         for number, kind in enumerate(kinds)
     ]
 
 
+_LONGEST_IN = {"starting": 4.0, "in a round": 0.1, "between rounds": 0.0, "ending": 2.0}
+
+
 def take_point(scene: Scene, point: Point) -> Outcome:
     """Kill at the point's moment; wait until the run goes on."""
     _wait_moment(scene, point)
-    state, ends = scene.state(), read_ends(scene.folder)
+    met, ends = scene.state(), read_ends(scene.folder)
     jobs = scene.jobs()
     killed = time.time()
     kill = threading.Thread(target=KINDS[point.kind], args=(scene, point))
@@ -234,12 +259,13 @@ def take_point(scene: Scene, point: Point) -> Outcome:
         return scene.is_done or scene.last_round() > back + 0.3
 
     try:
-        until(goes_on, LONGEST, f"{point} in {state}")
+        until(goes_on, LONGEST, f"{point}, {met}")
         result = "finished" if scene.is_done else "went on"
     except TimeoutError:
         result = "STUCK"
     noticed = _noticed(read_ends(scene.folder)[len(ends) :], point, killed)
-    return Outcome(point, state, noticed, closed, round(time.time() - back, 1), result)
+    at = scene.last_round() if result == "went on" else time.time()
+    return Outcome(point, met, noticed, closed, round(max(0.0, at - back), 1), result)
 
 
 def _seconds_away(point: Point) -> float:
@@ -252,15 +278,20 @@ def _seconds_away(point: Point) -> float:
 
 
 def _wait_moment(scene: Scene, point: Point) -> None:
-    if not point.rounds:
-        scene.federation.kill_job(SERVER)
-        time.sleep(_CLOSES_SECONDS + point.seconds)
-        return
-    target = scene.federation.rounds(scene.run) + point.rounds
+    """Wait until the run is in the point's state; one that is past it is killed where it is."""
+    rounds = scene.federation.study.training.rounds
+    num_rounds = lambda: scene.federation.rounds(scene.run)  # noqa: E731
+    target = min(num_rounds() + point.rounds, rounds - 1)
+    reached: dict[str, Callable[[], bool]] = {
+        "starting": lambda: bool(scene.jobs()) and not scene.jobs()[-1].is_queued,
+        "in a round": lambda: num_rounds() >= target,
+        "between rounds": lambda: num_rounds() >= target,
+        "ending": lambda: num_rounds() >= rounds,
+    }
     with contextlib.suppress(TimeoutError):
-        until(
-            lambda: scene.is_done or scene.federation.rounds(scene.run) >= target, LONGEST, "rounds"
-        )
+        holds = reached[point.state]
+        until(lambda: scene.is_done or holds(), LONGEST, point.state, every=0.01)
+    time.sleep(point.seconds)
 
 
 def _closed(scene: Scene, num_jobs: int, killed: float) -> float | None:
@@ -299,18 +330,48 @@ def keep_outcome(outcome: Outcome) -> None:
 
 
 def table(outcomes: Sequence[Outcome]) -> str:
-    """The outcomes as a table for people."""
-    lines = ["| # | killed | away, s | in state | noticed, s | closed, s | went on, s | result |"]
+    """The outcomes one by one, as a table for people."""
+    lines = ["| # | killed | state | away, s | noticed, s | closed, s | went on, s | result |"]
     lines += ["|---|---|---|---|---|---|---|---|"]
     for each in outcomes:
-        noticed, closed = (
-            "-" if value is None else f"{value}" for value in (each.noticed, each.closed)
-        )
+        noticed, closed = ("-" if x is None else f"{x}" for x in (each.noticed, each.closed))
+        away = round(_seconds_away(each.point), 1)
         lines.append(
-            f"| {each.point.number} | {each.point.kind} | {each.point.away} | {each.state} "
-            f"| {noticed} | {closed} | {each.resumed} | {each.result} |"
+            f"| {each.point.number} | {each.point.kind} | {each.point.state} ({each.met}) | {away} "
+            f"| {noticed} | {closed} | {each.resumed} | {each.result}; {each.checked} |"
         )
     return "\n".join(lines)
+
+
+def summary(outcomes: Sequence[Outcome]) -> str:
+    """The outcomes by kind: how many, and the least and the most seconds."""
+    lines = ["| killed | points | noticed, s | job closed, s | next round, s | above a bound |"]
+    lines += ["|---|---|---|---|---|---|"]
+    for kind in [kind for kind in KINDS if any(each.point.kind == kind for each in outcomes)]:
+        alike = [each for each in outcomes if each.point.kind == kind]
+        spans = [_span([getattr(each, name) for each in alike]) for name in BOUNDS]
+        above = ", ".join(f"#{each.point.number}" for each in alike if _is_above(each)) or "none"
+        lines.append(f"| {kind} | {len(alike)} | {' | '.join(spans)} | {above} |")
+    return "\n".join(lines)
+
+
+def _span(values: Sequence[float | None]) -> str:
+    told = sorted(value for value in values if value is not None)
+    if not told:
+        return "-"
+    return f"{told[0]}" if len(told) == 1 else f"{told[0]} to {told[-1]}"
+
+
+def _is_above(outcome: Outcome) -> bool:
+    found = {name: getattr(outcome, name) for name in BOUNDS}
+    return any(value is not None and value > BOUNDS[name] for name, value in found.items())
+
+
+def show() -> None:
+    """Print what was found so far."""
+    known = known_outcomes()
+    outcomes = [known[number] for number in sorted(known)]
+    print(summary(outcomes), table(outcomes), sep="\n\n")
 
 
 def main(kit: str, name: str, run: str, study: str = "") -> None:
@@ -330,4 +391,4 @@ def main(kit: str, name: str, run: str, study: str = "") -> None:
 
 
 if __name__ == "__main__":
-    main(*sys.argv[1:])
+    main(*sys.argv[1:]) if sys.argv[1:] else show()

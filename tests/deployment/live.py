@@ -227,13 +227,13 @@ def slowed(pids: Sequence[int], asleep: float, awake: float) -> Iterator[None]:
                 os.kill(pid, signal.SIGCONT)
 
 
-def until(holds: Callable[[], bool], seconds: float, what: str) -> float:
-    """Wait until something holds; return how long it took."""
+def until(holds: Callable[[], bool], seconds: float, what: str, every: float = 0.1) -> float:
+    """Wait until something holds, with a look every so many seconds; return how long it took."""
     began = time.monotonic()
     while not holds():
         if time.monotonic() - began > seconds:
             raise TimeoutError(f"{what}: not within {seconds} s")
-        time.sleep(0.1)
+        time.sleep(every)
     return time.monotonic() - began
 
 

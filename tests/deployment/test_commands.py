@@ -6,6 +6,7 @@ import os
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -110,7 +111,11 @@ def _refused_and_stopped(trial: Trial) -> None:
     assert f"{name}: its policy allows fewer rounds" in said
     settings.write_text(before)
     shown = status(trial)["run"]
-    assert (shown["run"], shown["phase"], shown["round"]) == ("first", "stopped", 0)
+    assert (shown["run"], shown["phase"], shown["round"]) == ("first", "refused", 0)
+    jobs = len(list(trial.homes.server.jobs.glob("*/meta")))
+    time.sleep(5)
+    assert len(list(trial.homes.server.jobs.glob("*/meta"))) == jobs, "nobody is asked again"
+    assert status(trial)["run"]["phase"] == "refused"
 
 
 def _same_as_undisturbed(trial: Trial, run: str, folder: Path) -> None:

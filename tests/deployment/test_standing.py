@@ -5,9 +5,10 @@ from dataclasses import replace
 import pytest
 
 from fedner.engines.flare.job_ends import JobEnd
+from fedner.engines.flare.refusals import refusals_in
 from fedner.engines.flare.session import JobState
 from fedner.federated.failure_codes import FAILURES
-from fedner.runs.deployment.standing import refusals_in, run_state
+from fedner.runs.deployment.standing import run_state
 from fedner.settings import Study
 
 RUN = "run-1"
@@ -15,6 +16,10 @@ JOB = JobState("a", RUN, "RUNNING", 100.0)
 ROUNDS = FAILURES["policy-rounds"]
 PINNED = FAILURES["policy-pinned"]
 ALL = ("north", "south", "west")
+
+
+def refused(time: float) -> JobEnd:
+    return JobEnd("refused", {}, f"refused by north: {ROUNDS}", time)
 
 
 @pytest.mark.parametrize(
@@ -28,6 +33,16 @@ ALL = ("north", "south", "west")
         ("FINISHED:EXECUTION_EXCEPTION", [], "interrupted"),
         ("FINISHED:EXECUTION_EXCEPTION", [JobEnd("failed", {}, "too few", 101.0)], "failed"),
         ("FINISHED:EXECUTION_EXCEPTION", [JobEnd("stopped", {}, "", 101.0)], "stopped"),
+        (
+            "FINISHED:ABORTED",
+            [refused(101.0)],
+            "refused",
+        ),
+        (
+            "FINISHED:ABORTED",
+            [refused(99.0)],
+            "stopped",
+        ),
         ("FINISHED:EXECUTION_EXCEPTION", [JobEnd("done", {}, "", 101.0)], "done"),
         ("FINISHED:EXECUTION_EXCEPTION", [JobEnd("failed", {}, "old", 99.0)], "interrupted"),
     ],
@@ -35,7 +50,7 @@ ALL = ("north", "south", "west")
 def test_phases(study: Study, status: str, ends: list[JobEnd], phase: str) -> None:
     state = run_state(study, [replace(JOB, status=status)], ends, ALL, now=110.0)
     assert state.phase == phase
-    assert state.is_over == (phase in ("stopped", "failed", "done"))
+    assert state.is_over == (phase in ("stopped", "failed", "done", "refused"))
     assert (state.rounds, state.num_jobs, state.connected) == (2, 1, ALL)
 
 
@@ -75,6 +90,18 @@ def test_the_newest_refusal_counts(study: Study) -> None:
     assert "secret" not in repr(state)
     running = run_state(study, [replace(job, status="RUNNING")], [], ALL, now=110.0)
     assert (running.phase, running.refusals) == ("running", {})
+
+
+def test_a_run_stays_refused_with_all_reasons_after_its_job_was_ended(study: Study) -> None:
+    words = f"refused by north: {ROUNDS}; {PINNED}; west: {PINNED}"
+    end = JobEnd("refused", {"north": "policy-rounds", "west": "policy-pinned"}, words, 101.0)
+    state = run_state(study, [replace(JOB, status="FINISHED:ABORTED")], [end], ALL, now=110.0)
+    assert state.sentence == "run run-1 was refused: by north, west"
+    assert {name: {*words} for name, words in state.refusals.items()} == {
+        "north": {ROUNDS, PINNED},
+        "west": {PINNED},
+    }
+    assert state.faults == {}
 
 
 def test_a_name_within_a_name_is_not_taken_for_it() -> None:

@@ -332,6 +332,9 @@ def test_what_was_accepted_is_not_asked_again(
     assert [admission.refusal(spec(), WHO) for _ in range(3)] == ["", "", ""]
     assert len(questions) == 1
     assert questions[0]["asked_by"] == WHO
+    again = "server for watchdog@fedner.local"
+    assert admission.refusal(spec(), again) == "", "the watchdog submits it again"
+    assert len(questions) == 1
     assert admission.refusal(spec(run="run-2"), WHO) == "no", "another job"
     settled({"max_rounds": 1})
     assert admission.refusal(spec(), WHO) == "no", "other settings"
@@ -356,14 +359,16 @@ def test_what_was_refused_is_asked_again_after_a_while(
 ) -> None:
     """A server that did not wait hears the words when it asks again."""
     del home
-    questions = asked_child(monkeypatch, "no", "")
+    questions = asked_child(monkeypatch, "no", "no", "")
     admission = asking.Admission()
     assert [admission.refusal(spec(), WHO) for _ in range(2)] == ["no", "no"]
     assert len(questions) == 1
+    assert admission.refusal(spec(), "somebody else") == "no", "who asked is on record"
+    assert len(questions) == 2
     now = time.monotonic()
     monkeypatch.setattr(time, "monotonic", lambda: now + 61)
     assert admission.refusal(spec(), WHO) == ""
-    assert len(questions) == 2
+    assert len(questions) == 3
 
 
 def test_a_child_that_fails_refuses(home: PlatformHome, monkeypatch: pytest.MonkeyPatch) -> None:

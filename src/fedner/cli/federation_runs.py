@@ -102,7 +102,7 @@ def _follow_to_the_end(home: Path, run: str, *, as_json: bool) -> None:
     from fedner.cli.follow_view import follow_shown
 
     state = follow_shown(home, run, is_quiet=as_json)
-    _require_not_refused(home, state)
+    _require_not_refused(state)
     if state.phase != "done":
         raise FednerError(
             state.sentence,
@@ -111,24 +111,21 @@ def _follow_to_the_end(home: Path, run: str, *, as_json: bool) -> None:
     _show_done(home, state, as_json=as_json)
 
 
-def _require_not_refused(home: Path, state: "RunState") -> None:
-    """Stop a run that a platform refuses: asking again every few seconds helps nobody.
+def _require_not_refused(state: "RunState") -> None:
+    """Say who refuses a run; the watchdog has ended it, so that nobody is asked again.
 
     Raises:
         FednerError: It is refused.
     """
-    from fedner.runs.deployment.homes import FederationHome
-    from fedner.runs.deployment.running import stop_run
-
     if state.phase != "refused":
         return
-    stop_run(FederationHome(home), state.run)
     reasons = "; ".join(
         f"{name}: {', '.join(words)}" for name, words in sorted(state.refusals.items())
     )
     raise FednerError(
-        f"run {state.run} was refused and is stopped. {reasons}",
-        "Change the study (fedner federation update), or ask the platform; then train again.",
+        f"run {state.run} was refused by {reasons}",
+        "Ask the platform, then go on: fedner federation resume; or change the study (fedner "
+        "federation update) and train anew.",
     )
 
 

@@ -387,7 +387,6 @@ def _line(record: Mapping[str, Any]) -> RecordLine:
 
 
 def _described(reply: "Reply") -> Iterator[Mapping[str, Any]]:
-    import torch
 
     from fedner.federated.encoding import decode_update
     from fedner.federated.messages import Update
@@ -400,8 +399,16 @@ def _described(reply: "Reply") -> Iterator[Mapping[str, Any]]:
                 "name": name if part == "tensors" else f"{part}/{name}",
                 "shape": list(tensor.shape),
                 "type": str(tensor.dtype).removeprefix("torch."),
-                "norm": float(torch.linalg.vector_norm(value.detach().double())),
+                "norm": _norm(value.detach()),
             }
+
+
+def _norm(value: "Tensor") -> float:
+    """Return a norm in float64, without a copy of the numbers in float64."""
+    import torch
+
+    numbers = value if value.is_floating_point() else value.double()
+    return float(torch.linalg.vector_norm(numbers, dtype=torch.float64))
 
 
 def _parts(reply: "Reply") -> "Mapping[str, Mapping[str, Tensor]]":

@@ -3,6 +3,7 @@
 import inspect
 from importlib.util import find_spec
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -17,21 +18,29 @@ from nvflare.apis.signal import Signal  # noqa: E402
 from nvflare.collab.api.app import ClientApp, ServerApp  # noqa: E402
 from nvflare.collab.api.exceptions import CollabCallError, RunAborted  # noqa: E402
 from nvflare.collab.api.proxy import Proxy  # noqa: E402
+from nvflare.collab.runtime.cell_dispatcher import CellDispatcher  # noqa: E402
 from nvflare.collab.runtime.controller import CollabController  # noqa: E402
 from nvflare.collab.runtime.dispatch import CollabCallAuthorizer, _call_app_method  # noqa: E402
 from nvflare.collab.runtime.executor import CollabExecutor  # noqa: E402
+from nvflare.fuel.f3.cellnet.cell import Adapter  # noqa: E402
 from nvflare.fuel.f3.cellnet.defs import MessageHeaderKey  # noqa: E402
 from nvflare.fuel.f3.cellnet.utils import new_cell_message  # noqa: E402
+from nvflare.fuel.f3.streaming.blob_streamer import BlobTask  # noqa: E402
 from nvflare.fuel.flare_api.flare_api import Session  # noqa: E402
 from nvflare.fuel.hci.client import api  # noqa: E402
 from nvflare.fuel.hci.conn import Connection  # noqa: E402
 from nvflare.fuel.hci.server.builtin import new_command_register_with_builtin_module  # noqa: E402
 from nvflare.fuel.hci.server.constants import ConnProps  # noqa: E402
 from nvflare.private.fed.server.server_cmd_modules import ServerCommandModules  # noqa: E402
+from nvflare.private.fed.server.server_runner import ServerRunnerConfig  # noqa: E402
+from nvflare.private.fed.utils.identity_utils import TokenVerifier  # noqa: E402
 
-from fedner.engines.flare.collab_link import CollabLink  # noqa: E402
+from fedner.engines.flare.collab_link import CollabLink, let_platforms_rest  # noqa: E402
 from fedner.engines.flare.engine import OK, StoppedError  # noqa: E402
+from fedner.engines.flare.known_tokens import remember_tokens  # noqa: E402
+from fedner.engines.flare.presence import Presence  # noqa: E402
 from fedner.engines.flare.session import COMMAND  # noqa: E402
+from fedner.engines.flare.unprinted import print_no_payloads  # noqa: E402
 from fedner.engines.flare.watchdog import ENDED_WITH_SERVER, STOPPED  # noqa: E402
 from fedner.federated.message_bytes import order_from_bytes, reply_from_bytes, to_bytes  # noqa: E402
 from fedner.federated.messages import Failure, Order  # noqa: E402
@@ -41,7 +50,7 @@ from fedner.runs.deployment.components import (  # noqa: E402
     PlatformEndpoint,
     StudyResources,
 )
-from fedner.runs.deployment.server_process import RunCommands  # noqa: E402
+from fedner.runs.deployment.server_process import JobDesk, RunCommands  # noqa: E402
 from fedner.runs.deployment.serving import Desk  # noqa: E402
 from fedner.runs.disclosure_record import RECORD, read_record  # noqa: E402
 
@@ -155,8 +164,8 @@ def test_the_receiver_checks_who_calls() -> None:
 )
 def test_a_link_passes_on_no_text(raised: Exception, expected: type[Exception]) -> None:
     class Broken:
-        def __call__(self, timeout: float) -> "Broken":
-            assert timeout == 3.0
+        def __call__(self, timeout: float, *, optional: bool) -> "Broken":
+            assert (timeout, optional) == (3.0, False)
             return self
 
         def ask(self, data: bytes) -> object:  # noqa: ARG002
@@ -169,13 +178,34 @@ def test_a_link_passes_on_no_text(raised: Exception, expected: type[Exception]) 
 
 def test_a_link_takes_nothing_but_a_code_and_bytes() -> None:
     class Odd:
-        def __call__(self, timeout: float) -> "Odd":  # noqa: ARG002
+        def __call__(self, timeout: float, *, optional: bool) -> "Odd":  # noqa: ARG002
             return self
 
         def ask(self, data: bytes) -> object:
             return {"result": data}
 
     assert CollabLink(Odd()).ask(b"x", 1.0) == ("", b"")
+
+
+@pytest.mark.parametrize("said", [None, "refused", {"a": 1}])
+def test_a_ping_is_answered_with_ok_or_has_failed(said: object) -> None:
+    """FLARE gives None for what an optional call met, a platform without a connection too."""
+
+    class Told:
+        answer: object = OK
+
+        def __call__(self, timeout: float, *, optional: bool) -> "Told":
+            assert (timeout, optional) == (2.0, True)
+            return self
+
+        def ping(self) -> object:
+            return self.answer
+
+    told = Told()
+    CollabLink(told).ping(2.0)
+    told.answer = said
+    with pytest.raises(ConnectionError):
+        CollabLink(told).ping(2.0)
 
 
 def test_resources_are_flares(monkeypatch: Any, tmp_path: Any) -> None:
@@ -242,7 +272,7 @@ def test_orders_and_replies_are_bytes_on_both_sides() -> None:
 def test_flares_server_takes_a_command_of_ours(tmp_path: Path) -> None:
     register = new_command_register_with_builtin_module(app_ctx=None)
     desk = Desk(tmp_path / "runs", tmp_path / "disabled_clients.json")
-    register.register_module(RunCommands(desk))
+    register.register_module(RunCommands(desk, JobDesk(Presence())))
     register.finalize()
     conn = Connection(props={ConnProps.USER_NAME: "north", ConnProps.USER_ROLE: ""})
     register.process_command(conn, f"{COMMAND} files -")
@@ -272,3 +302,41 @@ def test_what_the_listener_hooks_into() -> None:
     assert "self.conns.values()" in inspect.getsource(HeartbeatMonitor._check_heartbeat)
     assert "self.interval" in inspect.getsource(HeartbeatMonitor._check_heartbeat)
     assert "self.last_activity" in inspect.getsource(SfmConnection.__init__)
+
+
+def test_a_tokens_signature_is_verified_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    verified: list[tuple[str, str, str]] = []
+
+    def verify(_: object, *key: str) -> bool:
+        verified.append(key)
+        return key[2] == "signed"
+
+    monkeypatch.setattr(TokenVerifier, "verify", verify)
+    remember_tokens()
+    one, other = (TokenVerifier.__new__(TokenVerifier) for _ in range(2))
+    assert all(one.verify("north", "token", "signed") for _ in range(3))
+    assert len(verified) == 1
+    assert not any(one.verify("north", "token", "forged") for _ in range(2))
+    assert not one.verify("north", "token-2", "forged")
+    assert len(verified) == 4, "what failed is verified again"
+    assert other.verify("north", "token", "signed")
+    assert len(verified) == 5, "another key knows nothing"
+
+
+def test_platforms_rest_once_a_job_has_begun() -> None:
+    config = ServerRunnerConfig(1, 0.5, [], {}, {}, [], {})
+    engine = SimpleNamespace(server=SimpleNamespace(server_runner=SimpleNamespace(config=config)))
+    backend = CellDispatcher(None, engine, "server", None, "north.job", None, None)
+    let_platforms_rest([Proxy(ServerApp(CoordinatorProgram("{}", "run-1")), "a", "a", backend, {})])
+    assert config.task_request_interval == 2.0
+    let_platforms_rest([])
+
+
+def test_a_message_that_arrives_is_not_spelled_out() -> None:
+    """FLARE's receiver puts what arrived into a line of its debug log, written or not."""
+    assert "incoming data={result}" in inspect.getsource(Adapter.call)
+    stream = SimpleNamespace(get_size=lambda: 2, headers={}, get_stream_id=lambda: 1)
+    parts = BlobTask(None, stream, preserve_chunks=True).buffer
+    parts.append(bytearray(b"our words"))
+    print_no_payloads()
+    assert f"{parts}" == "<1 parts>"

@@ -150,6 +150,30 @@ def test_a_platform_that_is_silent_while_it_builds_is_waited_for_once(
         assert time.monotonic() - began < 1
 
 
+def test_a_platform_without_a_connection_is_given_less_time(links: dict[str, Scripted]) -> None:
+    links["b"].held.clear()
+    links["b"].is_alive = False  # pings fail at once
+    limits = {"ping_seconds": 0.1, "gone_seconds": 30.0, "cut_seconds": 0.3}
+    with FlareEngine(links, list(links), **limits) as engine:
+        began = time.monotonic()
+        assert asked(engine) == {"a": 1, "b": "platform-gone"}
+        assert 0.3 <= time.monotonic() - began < 2
+
+
+def test_a_connection_that_is_made_again_in_time_is_no_end(links: dict[str, Scripted]) -> None:
+    links["b"].held.clear()
+    links["b"].is_alive = False
+
+    def heal() -> None:
+        links["b"].is_alive = True
+
+    threading.Timer(0.3, heal).start()
+    threading.Timer(2.0, links["b"].held.set).start()
+    limits = {"ping_seconds": 0.15, "gone_seconds": 30.0, "cut_seconds": 0.8}
+    with FlareEngine(links, list(links), **limits) as engine:
+        assert asked(engine) == {"a": 1, "b": 1}
+
+
 def test_what_is_no_work_yet_leaves_the_longer_limit(
     links: dict[str, Scripted], monkeypatch: pytest.MonkeyPatch
 ) -> None:

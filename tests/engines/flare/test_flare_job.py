@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from fedner.engines.flare.job import JobSpec, require_run_name, write_job
+from fedner.engines.flare.processes import Program
 from fedner.errors import FednerError
 
 STUDY = json.dumps({"embeddings": {"path": "looks like a class to FLARE"}})
@@ -73,3 +74,14 @@ def test_a_run_name_can_be_a_folder(name: object) -> None:
 def test_nobody_is_left(tmp_path: Path) -> None:
     with pytest.raises(FednerError, match="no platform"):
         write_job(JobSpec("run-1", STUDY, []), tmp_path / "job")
+
+
+def test_settings_of_flare_in_the_owners_environment_are_not_passed_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("NVFLARE_STREAMING_CHUNK_SIZE", "NVFL_X", "FEDNER_X", "PYTHONSTARTUP"):
+        monkeypatch.setenv(name, "1")
+    monkeypatch.setenv("KEPT", "1")
+    found = Program(tmp_path, tmp_path, "fedner").environment
+    assert found["KEPT"] == "1"
+    assert not {"NVFLARE_STREAMING_CHUNK_SIZE", "NVFL_X", "FEDNER_X", "PYTHONSTARTUP"} & {*found}

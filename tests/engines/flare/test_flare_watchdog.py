@@ -2,15 +2,17 @@
 
 import json
 import threading
+import time
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from fedner.engines.flare.job_ends import JobEnd, append_end, job_end, read_ends
+from fedner.engines.flare.job_ends import JobEnd, append_end, job_end, note_begin, read_ends
 from fedner.engines.flare.session import AdminKit, JobState
 from fedner.engines.flare.watchdog import Limits, Standing, Watchdog, close_stale_jobs, decide
+from fedner.federated.messages import FAILURES
 
 FAULT = "FINISHED:EXECUTION_EXCEPTION"
 NAMES = ("a", "b", "c")
@@ -163,15 +165,21 @@ class Server:
         facts = {"study": json.dumps(study), "roster": "signed"}
         self.facts = {"resource_spec": {"a": {"fedner": facts}}}
         self.submitted: list[dict[str, Any]] = []
+        self.lost: list[str] = []
+        self.asked: list[tuple[str, ...]] = []
+
+    def ask(self, *words: str) -> dict[str, Any]:
+        self.asked.append(words)
+        return {"lost": self.lost, "present": self.here}
+
+    def abort(self, job: str) -> None:
+        self.asked.append(("abort", job))
 
     def jobs(self) -> list[JobState]:
         return self.states
 
     def meta(self, job: str) -> dict[str, Any]:  # noqa: ARG002
         return self.facts
-
-    def connected(self) -> list[str]:
-        return self.here
 
     def submit(self, folder: Path) -> str:
         self.submitted.append(json.loads((folder / "meta.json").read_text()))
@@ -191,6 +199,79 @@ def test_submits_the_same_study_and_says_so_once(tmp_path: Path) -> None:
     given = server.facts["resource_spec"]["a"]["fedner"]
     sent = server.submitted[0]["resource_spec"]["b"]["fedner"]
     assert (sent["study"], sent["roster"]) == (given["study"], "signed")
+
+
+def test_a_job_that_cannot_begin_is_closed_once_with_who_left(tmp_path: Path) -> None:
+    server, said = Server(), list[str]()
+    server.states = [JobState("1", "run", "RUNNING", 100.0)]
+    dog = Watchdog(None, tmp_path, LIMITS, said.append)  # type: ignore[arg-type]
+    dog.look(server)  # type: ignore[arg-type]
+    assert (server.asked, read_ends(tmp_path / "run")) == ([("lost", "1")], [])
+    server.lost = ["b"]
+    dog.look(server)  # type: ignore[arg-type]
+    dog.look(server)  # type: ignore[arg-type]
+    assert server.asked[1:] == [("lost", "1"), ("close", "1")]
+    [end] = read_ends(tmp_path / "run")
+    assert (end.outcome, end.missing) == ("fault", {"b": "platform-gone"})
+    assert said == ["run run: b left while the job began"]
+
+
+def test_a_job_whose_rounds_began_notices_by_itself(tmp_path: Path) -> None:
+    server = Server()
+    server.states, server.lost = [JobState("1", "run", "RUNNING", 100.0)], ["b"]
+    note_begin(tmp_path / "run")
+    dog = Watchdog(None, tmp_path, LIMITS)  # type: ignore[arg-type]
+    dog.look(server)  # type: ignore[arg-type]
+    assert server.asked == []
+    # The next job of the run is not that one.
+    server.states = [*server.states, JobState("2", "run", "RUNNING", time.time() + 1)]
+    dog.look(server)  # type: ignore[arg-type]
+    assert ("close", "2") in server.asked
+
+
+def refused_by(server: Server, *names: str, job: str = "1") -> None:
+    remark = "Details: " + ";".join(f"{name}:{FAILURES['policy-rounds']}" for name in names)
+    server.states = [JobState(job, "run", "SUBMITTED", 100.0, ("not enough sites", remark))]
+
+
+def test_a_job_that_is_refused_is_ended_and_nobody_is_asked_again(tmp_path: Path) -> None:
+    server, said = Server(), list[str]()
+    dog = Watchdog(None, tmp_path, LIMITS, said.append)  # type: ignore[arg-type]
+    refused_by(server)
+    dog.look(server)  # type: ignore[arg-type]
+    assert (server.asked, said) == ([], []), "nobody refuses: it waits"
+    refused_by(server, "a", "c")
+    dog.look(server)  # type: ignore[arg-type]
+    dog.look(server)  # type: ignore[arg-type]
+    assert server.asked == [("abort", "1")]
+    [end] = read_ends(tmp_path / "run")
+    assert (end.outcome, end.missing) == (
+        "refused",
+        {"a": "policy-rounds", "c": "policy-rounds"},
+    )
+    words = FAILURES["policy-rounds"]
+    assert said == [f"run run: refused by a: {words}; c: {words}"]
+    server.states = [JobState("1", "run", "FINISHED:ABORTED", 100.0)]
+    for _ in range(3):
+        dog.look(server)  # type: ignore[arg-type]
+    assert server.submitted == []
+    # Somebody resumed it, and it is refused again.
+    refused_by(server, "a", job="2")
+    dog.look(server)  # type: ignore[arg-type]
+    assert ("abort", "2") in server.asked
+
+
+def test_a_refusal_that_leaves_a_quorum_ends_nothing(tmp_path: Path) -> None:
+    server = Server()
+    study = {"platforms": [{"name": name} for name in NAMES], "participation": {"quorum": 2}}
+    server.facts = {"resource_spec": {"a": {"fedner": {"study": json.dumps(study)}}}}
+    dog = Watchdog(None, tmp_path, LIMITS)  # type: ignore[arg-type]
+    refused_by(server, "b")
+    dog.look(server)  # type: ignore[arg-type]
+    assert server.asked == []
+    refused_by(server, "b", "c")
+    dog.look(server)  # type: ignore[arg-type]
+    assert server.asked == [("abort", "1")]
 
 
 def test_leaves_foreign_jobs_alone(tmp_path: Path) -> None:

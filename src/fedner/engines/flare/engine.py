@@ -5,8 +5,8 @@ process, machine or network ended is noticed within seconds, however long a roun
 counts as gone until a ping comes through again.
 
 A platform that reads its data and builds its model may be silent for a while, since Python answers
-no ping meanwhile. Until its first work is done it is given longer, unless pings fail at once: then
-its connection is cut, and nobody is there.
+no ping meanwhile. Until its first work is done it is given longer. One whose pings fail at once has
+no connection: it is given the time to make another one, and no more.
 """
 
 import logging
@@ -26,6 +26,7 @@ OK = "ok"
 PING_SECONDS = 1.5  # between two pings
 PING_TIMEOUT = 2.0
 GONE_SECONDS = 4.5  # without a sign of life
+CUT_SECONDS = 3.0  # the same, without a connection
 STARTING_SECONDS = 60.0  # without one, before the first work is done
 _WORK: frozenset[Verb] = frozenset({"round", "sum", "evaluate", "finish"})
 _FOR_EVER = 30 * 24 * 3600.0  # FLARE wants a number
@@ -112,6 +113,7 @@ class FlareEngine:
         *,
         ping_seconds: float = PING_SECONDS,
         gone_seconds: float = GONE_SECONDS,
+        cut_seconds: float = CUT_SECONDS,
         starting_seconds: float = STARTING_SECONDS,
     ) -> None:
         """Make the engine.
@@ -121,6 +123,7 @@ class FlareEngine:
             names: All platforms of the study; those without a link are gone from the beginning.
             ping_seconds: How long after a sign of life a platform that is awaited is pinged.
             gone_seconds: How long without any a platform counts as gone.
+            cut_seconds: The same of one that has no connection.
             starting_seconds: The same of one that has not yet worked, and whose connection stands.
         """
         keep_freed_memory()
@@ -128,6 +131,7 @@ class FlareEngine:
         self._names = sorted(names)
         self._ping_seconds = ping_seconds
         self._gone_seconds = gone_seconds
+        self._cut_seconds = min(cut_seconds, gone_seconds)
         self._starting_seconds = starting_seconds
         self._sequence = 0
         self._missing: dict[str, str] = {}
@@ -241,15 +245,20 @@ class FlareEngine:
         now = time.monotonic()
         pulses = [self._pulses[name] for name in call.awaited]
         ends = [pulse.heard + self._limit(pulse) for pulse in pulses]
-        ends += [max(p.heard, p.pinged) + self._ping_seconds for p in self._idle(call)]
+        ends += [max(p.heard, p.pinged) + self._pause(p) for p in self._idle(call)]
         if call.end is not None:
             ends.append(call.end)
         return max(0.0, min(ends) - now)
 
     def _limit(self, pulse: _Pulse) -> float:
         """Return after how many seconds of silence a platform counts as gone."""
-        is_starting = not pulse.has_worked and not pulse.is_cut
-        return self._starting_seconds if is_starting else self._gone_seconds
+        if pulse.is_cut:
+            return self._cut_seconds
+        return self._gone_seconds if pulse.has_worked else self._starting_seconds
+
+    def _pause(self, pulse: _Pulse) -> float:
+        """Return how long after a ping the next one follows: a connection may be made again."""
+        return self._ping_seconds / 3 if pulse.is_cut else self._ping_seconds
 
     def _idle(self, call: _Call) -> list[_Pulse]:
         return [self._pulses[name] for name in call.awaited if not self._pulses[name].is_pinged]
@@ -296,7 +305,7 @@ class FlareEngine:
                 yield failure(name, call.awaited.pop(name), "platform-gone")
             elif call.end is not None and now >= call.end:
                 yield failure(name, call.awaited.pop(name), "no-reply")
-            elif now - max(pulse.heard, pulse.pinged) >= self._ping_seconds:
+            elif now - max(pulse.heard, pulse.pinged) >= self._pause(pulse):
                 self._ping(name)
 
     def _ping(self, name: str) -> None:

@@ -102,6 +102,7 @@ def _server_config(given: Mapping[str, str]) -> Mapping[str, Any]:
             {"id": "controller", "path": CONTROLLER, "args": {"server_obj_id": "program"}}
         ],
         "components": [{"id": "program", "path": PROGRAM, "args": given}],
+        "server": {"task_request_interval": _TASK_SECONDS},
         **_NO_CHUNKS,
     }
 
@@ -117,5 +118,7 @@ def platform_config(given: Mapping[str, str]) -> Mapping[str, Any]:
     }
 
 
+# How often a platform looks for FLARE's own two tasks, with which a job begins.
+_TASK_SECONDS = 0.5
 # Our messages are bytes already: FLARE is not to look for arrays in them.
 _NO_CHUNKS = {"np_download_chunk_size": 0, "tensor_download_chunk_size": 0}

@@ -13,11 +13,12 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Literal, get_args
 
-from fedner.durable import append_whole, owner_folder
+from fedner.durable import append_whole, owner_folder, write_text
 from fedner.federated.failure_codes import is_code
 
 JOB_ENDS = "jobs.jsonl"
-Outcome = Literal["done", "fault", "failed", "stopped"]
+_BEGAN = "job_began"
+Outcome = Literal["done", "fault", "failed", "refused", "stopped"]
 DISK_FULL = "disk-full"
 # What another job can cure: a platform that is back, an orphan that has ended, room on a disk.
 PASSING = ("platform-gone", "no-reply", "worker-died", "folder-in-use", DISK_FULL)
@@ -30,8 +31,9 @@ class JobEnd:
 
     Attributes:
         outcome: "done"; "fault", where platforms were missing that may come back; or "failed",
-            where another job would end in the same way; or "stopped", by the coordinator.
-        missing: Who did not answer at last, and the code of the failure.
+            where another job would end in the same way; "refused", by a platform; or "stopped", by
+            the coordinator.
+        missing: Who did not answer at last, or refused, and the code of the failure.
         words: Why it ended, for people.
         time: When, in seconds since 1970.
         code: What the server itself lacked: "disk-full"; empty where it lacked nothing.
@@ -59,6 +61,19 @@ def job_end(missing: Mapping[str, str], words: str) -> JobEnd:
 def full_disk_end(words: str) -> JobEnd:
     """Return how a job ended whose server had no room on its disk."""
     return JobEnd("fault", {}, words, time.time(), DISK_FULL)
+
+
+def note_begin(folder: Path) -> None:
+    """Note that the round loop of a job runs: from now on it notices by itself who is gone."""
+    write_text(owner_folder(folder) / _BEGAN, f"{time.time()!r}\n", owner_only=True)
+
+
+def last_begin(folder: Path) -> float:
+    """Return when the round loop of a run's newest job began; 0 where none has."""
+    try:
+        return float((folder / _BEGAN).read_text("utf-8"))
+    except (OSError, ValueError):
+        return 0.0
 
 
 def append_end(folder: Path, end: JobEnd) -> None:

@@ -21,7 +21,7 @@ _PLATFORM = "nvflare.private.fed.app.client.client_train"
 _GRACE_SECONDS = 5.0
 _HEARTBEAT_SECONDS = 2.0
 # Of the owner's environment, nothing that changes what Python or FLARE loads or where it writes.
-_NOT_INHERITED = ("NVFL_", "FEDNER_", "PYTHONSTARTUP")
+_NOT_INHERITED = ("NVFL", "FEDNER_", "PYTHONSTARTUP")  # NVFLARE_X overrides any setting X
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,8 +20,11 @@ from fedner.errors import FednerError
 _log = logging.getLogger(__name__)
 _FOLDER_LOCK = threading.Lock()
 COMMAND = "fedner"
+PRESENT, LOST, CLOSE = "present", "lost", "close"  # what the watchdog alone may ask it
 _REJECTED = "client_registration"  # FLARE's word where the server does not admit somebody
 DONE = "FINISHED:COMPLETED"
+_RUNNING = "RUNNING"
+_QUEUED = ("SUBMITTED", "APPROVED")
 _FINISHED = "FINISHED"
 
 
@@ -60,6 +63,16 @@ class JobState:
     def is_over(self) -> bool:
         """Whether it has ended, in whatever way."""
         return self.status.startswith(_FINISHED)
+
+    @property
+    def is_queued(self) -> bool:
+        """Whether the server has not yet given it to anybody."""
+        return self.status in _QUEUED
+
+    @property
+    def is_running(self) -> bool:
+        """Whether its processes were started, and it has not ended."""
+        return self.status == _RUNNING
 
     @property
     def is_done(self) -> bool:

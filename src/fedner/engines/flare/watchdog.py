@@ -18,12 +18,29 @@ from typing import Any, Literal
 
 from fedner.durable import write_text
 from fedner.engines.flare.job import FACTS, JobSpec, write_job
-from fedner.engines.flare.job_ends import JobEnd, faults_by_platform, read_ends
-from fedner.engines.flare.session import AdminKit, AdminSession, JobState, admin_session
+from fedner.engines.flare.job_ends import (
+    JobEnd,
+    append_end,
+    faults_by_platform,
+    job_end,
+    last_begin,
+    read_ends,
+)
+from fedner.engines.flare.refusals import refusal_codes, refusal_words, refusals_in
+from fedner.engines.flare.session import (
+    CLOSE,
+    LOST,
+    PRESENT,
+    AdminKit,
+    AdminSession,
+    JobState,
+    admin_session,
+)
 from fedner.errors import FednerError
 
 ENDED_WITH_SERVER = "FINISHED:EXECUTION_EXCEPTION"
 STOPPED = "FINISHED:ABORTED"
+STOPPED_WORDS = "it was stopped"
 _UNFINISHED = ("DISPATCHED", "RUNNING")
 _log = logging.getLogger(__name__)
 Step = Literal["wait", "submit", "over"]
@@ -52,7 +69,7 @@ class Limits:
     first_pause: float = 5.0
     longest_pause: float = 300.0
     room: int = 2**24
-    poll: float = 1.0
+    poll: float = 0.5
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,13 +119,13 @@ def decide(standing: Standing, limits: Limits) -> Decision:
         return Decision("wait")
     if newest.is_done:
         return Decision("over", words="it is done")
-    if newest.status == STOPPED:
-        return Decision("over", words="it was stopped")
     last = [end for end in standing.ends if end.time >= newest.submitted]
     if any(end.outcome == "stopped" for end in last):
-        return Decision("over", words="it was stopped")
+        return Decision("over", words=STOPPED_WORDS)
     if last and last[-1].outcome != "fault":
         return Decision("over", words=last[-1].words or "it is done")
+    if newest.status == STOPPED:
+        return Decision("over", words=STOPPED_WORDS)
     return _next_job(standing, limits)
 
 
@@ -190,6 +207,7 @@ class Watchdog:
         self._said: dict[str, str] = {}
         self._idle: dict[str, float] = {}
         self._over: set[str] = set()  # ids of newest jobs of runs that are over
+        self._closed: set[str] = set()  # ids of jobs that it ended
 
     def watch(self, stop: threading.Event) -> None:
         """Look after all runs until told to stop; a server that is away is waited for."""
@@ -213,16 +231,50 @@ class Watchdog:
         runs: dict[str, list[JobState]] = {}
         for job in session.jobs():
             runs.setdefault(job.run, []).append(job)
+        for run, jobs in runs.items():
+            newest = jobs[-1]
+            if newest.is_queued and newest.remarks:
+                self._look_at_queue(session, newest)
+            if newest.is_running and last_begin(self._runs / run) < newest.submitted:
+                self._look_at_start(session, run, newest.job)
         due = {run: jobs for run, jobs in runs.items() if self._is_due(run, jobs[-1])}
         if not due:
             return
-        connected = session.connected()
+        connected = [str(name) for name in session.ask(PRESENT)["present"]]
         for run, jobs in due.items():
             try:
                 self._look_after(session, run, jobs, connected)
             except (FednerError, KeyError, TypeError, ValueError) as error:
                 self._tell(run, f"cannot be looked after: {error}")
                 self._over.add(jobs[-1].job)
+
+    def _look_at_queue(self, session: AdminSession, job: JobState) -> None:
+        """End a job that a platform refuses: FLARE would ask it again every few seconds."""
+        if job.job in self._closed:
+            return
+        study = _study_of(session.meta(job.job))
+        refusals = refusals_in(job.remarks[-1:], study.names)
+        needed = len(study.names) if study.quorum is None else study.quorum
+        if len(study.names) - len(refusals) >= needed:
+            return
+        words = f"refused by {refusal_words(refusals)}"
+        end = JobEnd("refused", refusal_codes(refusals), words, time.time())
+        append_end(self._runs / job.run, end)
+        self._closed.add(job.job)
+        self._tell(job.run, words)
+        session.abort(job.job)
+
+    def _look_at_start(self, session: AdminSession, run: str, job: str) -> None:
+        """End a job that cannot begin, since a platform's process in it has ended."""
+        if job in self._closed:
+            return
+        lost = [str(name) for name in session.ask(LOST, job)["lost"]]
+        if lost:
+            words = f"{', '.join(lost)} left while the job began"
+            append_end(self._runs / run, job_end(dict.fromkeys(lost, "platform-gone"), words))
+            self._closed.add(job)
+            self._tell(run, words)
+            session.ask(CLOSE, job)
 
     def _is_due(self, run: str, newest: JobState) -> bool:
         if not newest.is_over:

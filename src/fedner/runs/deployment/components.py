@@ -14,6 +14,8 @@ from nvflare.apis.resource_manager_spec import ResourceManagerSpec
 from nvflare.collab import collab
 
 from fedner.engines.flare.job import require_run_name
+from fedner.engines.flare.quick_end import end_quickly
+from fedner.engines.flare.unprinted import print_no_payloads
 from fedner.runs.deployment import listener, wire_guard
 from fedner.runs.deployment.announcing import Facts, announced, facts_in, facts_of, study_in
 from fedner.runs.deployment.asking import Admission
@@ -34,15 +36,17 @@ class CoordinatorProgram:
     def __init__(self, study: str, run: str) -> None:
         self._study = study
         self._run = run
+        end_quickly()
 
     @collab.main  # type: ignore[untyped-decorator]
     def main(self) -> None:
         """Take the run to its end."""
-        from fedner.engines.flare.collab_link import CollabLink
+        from fedner.engines.flare.collab_link import CollabLink, let_platforms_rest
         from fedner.runs.deployment.server_job import coordinate_job
 
         logging.getLogger("nvflare.collab").setLevel(logging.WARNING)  # two lines for every call
         run = require_run_name(self._run)
+        let_platforms_rest(collab.context.clients)
         links = {proxy.name: CollabLink(proxy) for proxy in collab.context.clients}
         coordinate_job(study_in(self._study), run, run_folder(own_home(), run), links)
 
@@ -55,6 +59,8 @@ class PlatformEndpoint:
         self._roster: Roster | None = None
         # One thread computes; another one answers pings meanwhile.
         self._worker = ThreadPoolExecutor(1, "fedner-platform")
+        end_quickly()
+        print_no_payloads()
 
     @collab.publish  # type: ignore[untyped-decorator]
     def ping(self) -> str:

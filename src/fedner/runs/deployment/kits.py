@@ -148,6 +148,7 @@ def _server_resources(home: ServerHome) -> dict[str, Any]:
                 "heart_beat_timeout": 30,
                 "download_job_url": "http://",
                 "admin_timeout": 10.0,
+                "check_engine_frequency": 0.3,  # seconds after which a job's process sees its end
             }
         ],
         "snapshot_persistor": {

@@ -10,6 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
+from fedner.engines.allocator import keep_freed_memory
 from fedner.engines.roster import Roster
 from fedner.errors import FednerError
 from fedner.federated.answering import logged_failure
@@ -69,6 +70,7 @@ def platform_answer(
         own = read_platform(settings)
         _require_name(own, name, settings)
         limit_process(own)
+        keep_freed_memory()  # as a platform in a process of the simulation does
         record = DisclosureRecord(home / RECORD)
         if codes := refusal_codes(job, own, home):
             record.append_refusal(job.study.digest, codes, asked_by=asked_by, run=job.run)

@@ -191,13 +191,17 @@ def resume_run(home: FederationHome, run: str | None = None) -> Started:
             raise FednerError(
                 f"run {name} is done", "Begin another one with: fedner federation train"
             )
-        trained = _study_of(session, session.jobs(name))
+        jobs = session.jobs(name)
+        trained = _study_of(session, jobs)
         if trained.digest != study.digest:
             raise FednerError(
                 f"run {name} is of the study {trained.digest}; the federation's is now "
                 f"{study.digest}",
                 "A run keeps its study: begin another one with fedner federation train.",
             )
+        for job in jobs:  # one that was refused may be in the queue still
+            if not job.is_over:
+                _abort(session, job.job)
         return Started(name, submit(session, _spec(home, name, study, names)))
 
 
@@ -339,7 +343,7 @@ def follow(
                         on_round(record)
                     seen += len(rounds)
                     on_state(state)
-                    if state.phase == "refused" or (state.is_over and seen >= state.round):
+                    if state.is_over and seen >= state.round:
                         return state
                     time.sleep(POLL_SECONDS)
         except Exception as error:  # noqa: BLE001 - FLARE raises many kinds; the run goes on

@@ -7,7 +7,13 @@ from pathlib import Path
 
 from fedner.durable import is_disk_full
 from fedner.engines.flare.engine import FlareEngine, Link, StoppedError
-from fedner.engines.flare.job_ends import JobEnd, append_end, full_disk_end, job_end
+from fedner.engines.flare.job_ends import (
+    JobEnd,
+    append_end,
+    full_disk_end,
+    job_end,
+    note_begin,
+)
 from fedner.errors import FednerError
 from fedner.federated.folder_lock import FolderInUseError
 from fedner.federated.record import RoundRecord
@@ -34,6 +40,7 @@ def coordinate_job(study: Study, run: str, folder: Path, links: Mapping[str, Lin
         FednerError: Too few platforms answered, or the folder holds another study.
     """
     with FlareEngine(links, study.names) as engine:
+        _note_begin(folder)
         try:
             done = coordinate(study, engine, folder, resume=True, on_round=_tell, run_name=run)
         except FolderInUseError:
@@ -55,6 +62,14 @@ def _end_of(error: FednerError | OSError, engine: FlareEngine) -> JobEnd:
         return full_disk_end("the server's disk is full")
     words = error.message if isinstance(error, FednerError) else f"the server failed: {error}"
     return job_end(engine.missing, words)
+
+
+def _note_begin(folder: Path) -> None:
+    """Tell the watchdog that nobody need be looked for any more; a full disk ends the job soon."""
+    try:
+        note_begin(folder)
+    except (FednerError, OSError) as error:
+        _log.warning("the beginning of the job could not be noted: %s", error)
 
 
 def _append_end(folder: Path, end: JobEnd) -> None:

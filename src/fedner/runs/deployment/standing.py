@@ -3,15 +3,15 @@
 Whatever a platform or FLARE wrote, only words of our own are shown.
 """
 
-import re
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Literal
 
 from fedner.engines.flare.job_ends import DISK_FULL, JobEnd, faults_by_platform
+from fedner.engines.flare.refusals import refusals_in
 from fedner.engines.flare.session import JobState
-from fedner.engines.flare.watchdog import STOPPED, Limits, Standing, decide
+from fedner.engines.flare.watchdog import STOPPED_WORDS, Limits, Standing, decide
 from fedner.federated.failure_codes import FAILURES
 from fedner.runs.schedule import algorithm_for, num_rounds
 from fedner.settings import Study
@@ -19,14 +19,13 @@ from fedner.settings import Study
 Phase = Literal["waiting", "refused", "running", "interrupted", "stopped", "failed", "done"]
 PHASES: Mapping[Phase, str] = {
     "waiting": "waits to begin",
-    "refused": "refused",
+    "refused": "was refused",
     "running": "is running",
     "interrupted": "was interrupted; the server's watchdog goes on with it",
     "stopped": "was stopped",
     "failed": "ended before its time",
     "done": "is done",
 }
-_QUEUED = ("SUBMITTED", "APPROVED")
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +63,7 @@ class RunState:
     @property
     def is_over(self) -> bool:
         """Whether nobody goes on with it by itself."""
-        return self.phase in ("stopped", "failed", "done")
+        return self.phase in ("refused", "stopped", "failed", "done")
 
     @property
     def sentence(self) -> str:
@@ -93,7 +92,7 @@ def run_state(
     newest = jobs[-1]
     here = tuple(name for name in study.names if name in connected)
     missing = tuple(name for name in study.names if name not in connected)
-    refusals = refusals_in(newest.remarks[-1:], study.names) if _is_queued(newest) else {}
+    refusals = _refusals(study, newest, ends)
     phase, words = _phase(study, jobs, ends, here, now, refusals)
     if phase == "waiting" and missing:
         words = f"not connected: {', '.join(missing)}"
@@ -125,13 +124,13 @@ def _phase(
 ) -> tuple[Phase, str]:
     newest = jobs[-1]
     if not newest.is_over:
-        if not _is_queued(newest):
+        if not newest.is_queued:
             return "running", ""
         return ("refused", f"by {', '.join(refusals)}") if refusals else ("waiting", "")
     if newest.is_done:
         return "done", ""
-    if newest.status == STOPPED:
-        return "stopped", ""
+    if refusals:
+        return "refused", f"by {', '.join(refusals)}"
     quorum = study.participation.quorum
     limits = Limits()
     # The coordinator does not see the server's disk: a full one is told by how the job ended.
@@ -143,31 +142,17 @@ def _phase(
     last = [end for end in ends if end.time >= newest.submitted]
     if last and last[-1].outcome == "done":
         return "done", ""
-    if any(end.outcome == "stopped" for end in last):
+    if decision.words == STOPPED_WORDS:
         return "stopped", ""
     return "failed", decision.words
 
 
-def _is_queued(job: JobState) -> bool:
-    return job.status in _QUEUED
-
-
-def refusals_in(remarks: Sequence[str], names: Sequence[str]) -> dict[str, tuple[str, ...]]:
-    """Return who refused, and the fixed words that FLARE's remarks on a job carry.
-
-    >>> refusals_in(["Details: north: its policy allows fewer rounds; x;south:ok"], ["north"])
-    {'north': ('its policy allows fewer rounds',)}
-    """
-    found: dict[str, dict[str, None]] = {}
-    for remark in remarks:
-        marks = [(at.start(), name) for name in names for at in _marks(name, remark)]
-        for words in FAILURES.values():
-            for at in re.finditer(re.escape(words), remark):
-                before = [mark for mark in marks if mark[0] < at.start()]
-                if before:
-                    found.setdefault(max(before)[1], {})[words] = None
-    return {name: tuple(found[name]) for name in sorted(found)}
-
-
-def _marks(name: str, remark: str) -> Any:
-    return re.finditer(rf"(?<![A-Za-z0-9_-]){re.escape(name)}:", remark)
+def _refusals(
+    study: Study, newest: JobState, ends: Sequence[JobEnd]
+) -> Mapping[str, tuple[str, ...]]:
+    """Return who refuses the newest job: as FLARE's queue says, or the watchdog who ended it."""
+    if newest.is_queued:
+        return refusals_in(newest.remarks[-1:], study.names)
+    last = [end for end in ends if end.time >= newest.submitted]
+    is_refused = bool(last) and last[-1].outcome == "refused"
+    return refusals_in([last[-1].words], study.names) if is_refused else {}
