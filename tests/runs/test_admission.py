@@ -392,7 +392,19 @@ def test_answers_do_not_pile_up(home: PlatformHome, monkeypatch: pytest.MonkeyPa
     admission = asking.Admission()
     for number in range(8):
         assert admission.refusal(spec(run=f"run-{number}"), WHO) == ""
-    assert len(admission._answers) == 5
+    assert len(admission._accepted) == 5
+
+
+def test_what_one_was_refused_and_another_accepted_is_accepted(
+    home: PlatformHome, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A platform was not ready when the coordinator asked; the watchdog asked later."""
+    del home
+    asked_child(monkeypatch, "not ready", "")
+    admission = asking.Admission()
+    assert admission.refusal(spec(), WHO) == "not ready"
+    assert admission.refusal(spec(), "watchdog") == ""
+    assert admission.refusal(spec(), WHO) == ""
 
 
 def test_words_that_are_no_json_are_refused_by_the_child(

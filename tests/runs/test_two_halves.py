@@ -12,12 +12,12 @@ from fedner.federated.checkpoints import read_state
 from fedner.privacy.budget import Budget
 from fedner.privacy.ledger_owner import open_ledger
 from fedner.runs.checks import checked
+from fedner.runs.platform_file import read_platform
 from fedner.runs.simulation import train_run
 from fedner.runs.study_checks import platform_problems, study_problems, text_findings
 from fedner.runs.study_files import (
     halves_of,
     read_halves,
-    read_platform,
     read_study,
     write_halves,
 )

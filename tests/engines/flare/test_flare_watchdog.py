@@ -12,7 +12,7 @@ import pytest
 from fedner.engines.flare.job_ends import JobEnd, append_end, job_end, note_begin, read_ends
 from fedner.engines.flare.session import AdminKit, JobState
 from fedner.engines.flare.watchdog import Limits, Standing, Watchdog, close_stale_jobs, decide
-from fedner.federated.messages import FAILURES
+from fedner.federated.failure_codes import FAILURES
 
 FAULT = "FINISHED:EXECUTION_EXCEPTION"
 NAMES = ("a", "b", "c")

@@ -55,9 +55,11 @@ class Admission:
 
     def _decided(self, spec: str, asked_by: str) -> str:
         key = _key(spec)
+        if key in self._accepted:
+            return ""
         refused_key = f"{key} {asked_by}"
         refusal, end = self._refused.get(refused_key, ("", 0.0))
-        if key in self._accepted or time.monotonic() < end:
+        if time.monotonic() < end:
             return refusal
         refusal = _ask_child(json.dumps({"spec": json.loads(spec), "asked_by": asked_by}))
         if refusal:
