@@ -34,7 +34,7 @@ from fedner.runs.deployment.identity import read_certificate
 from fedner.runs.deployment.taking_part import request_platform
 from fedner.runs.deployment.trial import install_here
 
-pytestmark = pytest.mark.deployment
+pytestmark = [pytest.mark.deployment, pytest.mark.slow]
 ROUNDS = 400
 VICTIM = NAMES[1]
 
