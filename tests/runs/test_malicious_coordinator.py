@@ -324,11 +324,35 @@ def test_nothing_is_sent_that_is_not_on_record(
     with monkeypatch.context() as patch:
         patch.setattr("fedner.runs.disclosure_record._write_all", full)
         assert code(answer(order_of(site, round=2))) == "disk-full"
+        assert len(read_record(tmp_path / RECORD).lines) == 1
+    assert not code(answer(order_of(site, round=2)))
+    recorded = [(line.round, line.code) for line in read_record(tmp_path / RECORD).lines]
+    assert recorded == [(1, ""), (2, "disk-full"), (2, "")], "said later, in its place"
     lines = (tmp_path / RECORD).read_bytes().splitlines()
     lines[0] = lines[0].replace(b"case", b"cave").replace(b"run", b"rum")
     (tmp_path / RECORD).write_bytes(b"\n".join(lines) + b"\n\n")
-    assert code(answer(order_of(site, round=2))) == "record-failed", "tampered with"
+    assert code(answer(order_of(site, round=3))) == "record-failed", "tampered with"
     answer.close()
+
+
+def test_a_failure_that_has_nothing_to_do_with_the_record_is_on_record_before_it_leaves(
+    site: Site, tmp_path: Path
+) -> None:
+    class Broken:
+        def __call__(self, order: Order) -> Reply:
+            shared = {name: each.clone() for name, each in order.shared.items()}
+            next(iter(shared.values())).fill_(float("nan"))
+            return Update(NAME, order.round, shared)
+
+        def rest(self) -> None: ...
+
+        def close(self) -> None: ...
+
+    record = DisclosureRecord(tmp_path / RECORD)
+    answer = GuardedAnswer(Broken(), site, record, asked_by="server")
+    assert code(answer(order_of(site))) == "not-finite"
+    (line,) = read_record(tmp_path / RECORD).lines
+    assert (line.code, line.tensors) == ("not-finite", ())
 
 
 def test_a_refusal_tells_no_text_of_the_platforms(

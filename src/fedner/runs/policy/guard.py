@@ -1,7 +1,8 @@
 """The last gate of a platform: policy at every order, policy on every reply, and the record."""
 
 import logging
-from collections import Counter
+from collections import Counter, deque
+from dataclasses import replace
 from datetime import UTC, datetime
 
 from fedner.durable import is_disk_full
@@ -15,6 +16,7 @@ from fedner.federated.messages import (
     SumMessage,
     Update,
     failure,
+    nothing_shared,
 )
 from fedner.federated.tensor_bytes import NotFiniteError
 from fedner.runs.disclosure_record import DisclosureRecord, protection_of
@@ -25,12 +27,14 @@ from fedner.runs.study_policy import is_accepted_tensor
 
 _log = logging.getLogger(__name__)
 _SECONDS_IN_HOUR = 3600
+_MOST_PENDING = 1000
 
 
 class GuardedAnswer:
     """An `Answer` whose orders and replies pass the platform's policy, each reply on record.
 
-    What is refused is a `Failure` with a code of ours. A reply that cannot be recorded is not sent.
+    What is refused is a `Failure` with a code of ours. A reply that cannot be recorded is not sent;
+    the failure that is sent in its place is recorded as soon as it can be.
     """
 
     def __init__(
@@ -57,19 +61,44 @@ class GuardedAnswer:
         self._began: datetime | None = None
         self._most = most_answers(site.study, site.own)
         self._answers: Counter[str] | None = None  # by verb, for the study; unknown at first
+        self._pending: deque[tuple[Order, Failure]] = deque(maxlen=_MOST_PENDING)
 
     def __call__(self, order: Order) -> Reply:
         """Answer an order as far as the policy allows; it never raises."""
         try:
+            self._record_pending()
             reply = self._decided(order)
-            line = self._record.append(
-                order, reply, asked_by=self._asked_by, protection=self._protection
-            )
-            if self._answers is not None and line.is_answer:
-                self._answers[line.verb] += 1
+            self._recorded(order, reply)
         except Exception as error:  # noqa: BLE001 - one order must not end the platform
-            return failure(self._site.name, order.round, self._noted(error))
+            failed = failure(self._site.name, order.round, self._noted(error))
+            self._record_failure(order, failed)
+            return failed
         return reply
+
+    def _recorded(self, order: Order, reply: Reply) -> None:
+        line = self._record.append(
+            order, reply, asked_by=self._asked_by, protection=self._protection
+        )
+        if self._answers is not None and line.is_answer:
+            self._answers[line.verb] += 1
+
+    def _record_failure(self, order: Order, failed: Failure) -> None:
+        """Record a failure; where the record cannot be written, as soon as it can.
+
+        Of all that leaves, only such a code may leave before its line is written: a platform whose
+        disk is full has to say so.
+        """
+        try:
+            self._recorded(order, failed)
+        except Exception:  # noqa: BLE001 - why is in the log already
+            self._pending.append(
+                (replace(order, shared=nothing_shared(), extra=nothing_shared()), failed)
+            )
+
+    def _record_pending(self) -> None:
+        while self._pending:
+            self._recorded(*self._pending[0])
+            self._pending.popleft()
 
     def _noted(self, error: Exception) -> str:
         """Write an error to the platform's own log; return the code that others may know."""
