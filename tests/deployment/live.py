@@ -103,7 +103,12 @@ class Live:
         command = [sys.executable, "-m", "fedner.runs.deployment.watching", str(home.home)]
         with (self.folder / "watchdog.log").open("ab") as log:
             self.companion = subprocess.Popen(
-                command, env=home.environment, stdout=log, stderr=log, start_new_session=True
+                command,
+                env=home.environment,
+                cwd=home.home,
+                stdout=log,
+                stderr=log,
+                start_new_session=True,
             )
 
     def close(self) -> None:

@@ -212,9 +212,17 @@ def _close(session: Any) -> None:
 def _empty_folder() -> Iterator[None]:
     """Work in an empty folder; one thread at a time, since a process has one working folder."""
     with _FOLDER_LOCK, tempfile.TemporaryDirectory(prefix="fedner-session-") as empty:
-        before = Path.cwd()
+        before = _working_folder()
         os.chdir(empty)
         try:
             yield
         finally:
-            os.chdir(before)
+            os.chdir(before if before.is_dir() else "/")
+
+
+def _working_folder() -> Path:
+    """Return where this process works; the root where that folder was removed meanwhile."""
+    try:
+        return Path.cwd()
+    except FileNotFoundError:
+        return Path("/")

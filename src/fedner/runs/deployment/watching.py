@@ -4,6 +4,7 @@ A process of its own, because FLARE's sessions change the working folder and out
 dies; `fedner server start` starts it, and starts it again if it ends.
 """
 
+import os
 import signal
 import sys
 import threading
@@ -17,6 +18,7 @@ from fedner.runs.deployment.homes import ServerHome
 
 def watch(home: ServerHome) -> None:
     """Look after the runs of a server until SIGTERM."""
+    os.chdir(home.path)  # it outlives the folder that it was started in
     stopping = threading.Event()
     signal.signal(signal.SIGTERM, lambda *_: stopping.set())
     kit = AdminKit(home.watchdog.kit, home.watchdog.name)
@@ -29,4 +31,4 @@ def _say(line: str) -> None:
 
 
 if __name__ == "__main__":
-    watch(ServerHome(Path(sys.argv[1])))
+    watch(ServerHome(Path(sys.argv[1]).resolve()))
