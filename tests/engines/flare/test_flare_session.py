@@ -1,6 +1,5 @@
 """Sessions with FLARE's server: the working folder that they need, and give back."""
 
-import os
 from pathlib import Path
 
 import pytest
@@ -33,4 +32,4 @@ def test_a_working_folder_that_was_removed_stops_nobody(
             gone.rmdir()
     for _ in range(2):
         with _empty_folder():
-            assert os.listdir() == []
+            assert list(Path().iterdir()) == []
