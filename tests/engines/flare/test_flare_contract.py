@@ -25,6 +25,7 @@ from nvflare.collab.runtime.executor import CollabExecutor  # noqa: E402
 from nvflare.fuel.f3.cellnet.cell import Adapter  # noqa: E402
 from nvflare.fuel.f3.cellnet.defs import MessageHeaderKey  # noqa: E402
 from nvflare.fuel.f3.cellnet.utils import new_cell_message  # noqa: E402
+from nvflare.fuel.f3.sfm import conn_manager  # noqa: E402
 from nvflare.fuel.f3.streaming.blob_streamer import BlobTask  # noqa: E402
 from nvflare.fuel.flare_api.flare_api import Session  # noqa: E402
 from nvflare.fuel.hci.client import api  # noqa: E402
@@ -39,6 +40,7 @@ from fedner.engines.flare.collab_link import CollabLink, let_platforms_rest  # n
 from fedner.engines.flare.engine import OK, StoppedError  # noqa: E402
 from fedner.engines.flare.known_tokens import remember_tokens  # noqa: E402
 from fedner.engines.flare.presence import Presence  # noqa: E402
+from fedner.engines.flare.reconnecting import reconnect_soon  # noqa: E402
 from fedner.engines.flare.session import COMMAND  # noqa: E402
 from fedner.engines.flare.unprinted import print_no_payloads  # noqa: E402
 from fedner.engines.flare.watchdog import ENDED_WITH_SERVER, STOPPED  # noqa: E402
@@ -280,6 +282,14 @@ def test_flares_server_takes_a_command_of_ours(tmp_path: Path) -> None:
     assert said == {"error": "no run is finished yet"}
     assert callable(ServerCommandModules.register_cmd_module)
     assert find_spec("nvflare.private.fed.app.server.server_train") is not None
+
+
+def test_platforms_try_again_soon(monkeypatch: pytest.MonkeyPatch) -> None:
+    """FLARE looks at the longest wait after every attempt, and waits for as long as it says."""
+    assert "wait > MAX_WAIT" in inspect.getsource(conn_manager.ConnManager.start_connector_task)
+    monkeypatch.setattr(conn_manager, "MAX_WAIT", conn_manager.MAX_WAIT)
+    reconnect_soon()
+    assert conn_manager.MAX_WAIT == 2
 
 
 def test_what_the_listener_hooks_into() -> None:

@@ -15,6 +15,7 @@ from nvflare.collab import collab
 
 from fedner.engines.flare.job import require_run_name
 from fedner.engines.flare.quick_end import end_quickly
+from fedner.engines.flare.reconnecting import reconnect_soon
 from fedner.engines.flare.unprinted import print_no_payloads
 from fedner.runs.deployment import listener, wire_guard
 from fedner.runs.deployment.announcing import Facts, announced, facts_in, facts_of, study_in
@@ -104,6 +105,7 @@ class PolicyGate(FLComponent):  # type: ignore[misc]
 
     def __init__(self) -> None:
         super().__init__()
+        reconnect_soon()
         listener.install_caller()
         wire_guard.install()
 
