@@ -25,7 +25,7 @@ from fedner.federated.tensor_bytes import NotFiniteError
 OK = "ok"
 PING_SECONDS = 1.5  # between two pings
 PING_TIMEOUT = 2.0
-GONE_SECONDS = 4.5  # without a sign of life
+GONE_SECONDS = 4.2  # without a sign of life
 CUT_SECONDS = 3.0  # the same, without a connection
 STARTING_SECONDS = 60.0  # without one, before the first work is done
 _WORK: frozenset[Verb] = frozenset({"round", "sum", "evaluate", "finish"})

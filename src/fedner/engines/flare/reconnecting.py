@@ -1,7 +1,7 @@
 """Lets a platform try again soon where its server was away.
 
-FLARE waits twice as long after every attempt, up to ten seconds: a server that is back would wait as
-long for its platforms.
+FLARE waits twice as long after every attempt, up to ten seconds: a server that is back would wait
+as long for its platforms.
 """
 
 MOST_SECONDS = 2
