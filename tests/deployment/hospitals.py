@@ -78,7 +78,8 @@ class Machine:
         return [sys.executable, "-m", "fedner", *map(str, words)]
 
     def _environment(self) -> dict[str, str]:
-        return dict(os.environ) | {"COLUMNS": "200"}
+        # Bits depend on the number of threads; across machines every process has one.
+        return dict(os.environ) | {"COLUMNS": "200", "OMP_NUM_THREADS": "1"}
 
 
 @contextmanager
