@@ -125,6 +125,7 @@ def test_far_and_narrow(network: Networked, expected: Path) -> None:
     assert max(round_seconds(network, "far")) < 10
 
 
+@pytest.mark.slow  # a minute
 def test_a_cut_that_heals(network: Networked, expected: Path) -> None:
     """The platform is named, its job ends, and another one goes on when it is back."""
     network.all(delay=0.02)  # or the run is over before the cut
@@ -138,7 +139,7 @@ def test_a_cut_that_heals(network: Networked, expected: Path) -> None:
     assert_same_tensors(network.live, expected, "cut")
 
 
-@pytest.mark.slow  # a minute; `cut` is the same for the run
+@pytest.mark.slow  # a minute
 def test_a_half_open_connection(network: Networked, expected: Path) -> None:
     """Somebody between forgot the connections: what is sent is lost, and nobody is told."""
     network.all(delay=0.02)
@@ -151,7 +152,8 @@ def test_a_half_open_connection(network: Networked, expected: Path) -> None:
     assert_same_tensors(network.live, expected, "half-open")
 
 
-@pytest.mark.parametrize("hours", [1, pytest.param(-1, marks=pytest.mark.slow)])
+@pytest.mark.slow  # CI has 20 minutes in all; one clock below is for it
+@pytest.mark.parametrize("hours", [1, -1])
 def test_clocks_that_are_off_by_an_hour(
     network: Networked, expected: Path, monkeypatch: pytest.MonkeyPatch, hours: int
 ) -> None:
