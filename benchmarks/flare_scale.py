@@ -35,6 +35,7 @@ ROUNDS = 12
 LARGE_ROUNDS = 6
 DIMENSION = 64
 _BYTES_PER_BUCKET = 4 * DIMENSION
+_REST = 0.46  # megabytes of all weights but the word table
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +61,7 @@ def _settings(megabytes: float, platforms: int) -> object:
     words = {
         "words": "hashed",
         "dimension": DIMENSION,
-        "buckets": max(64, int(megabytes * 1e6 / _BYTES_PER_BUCKET)),
+        "buckets": max(64, int((megabytes - _REST) * 1e6 / _BYTES_PER_BUCKET)),
         "trainable": True,
     }
     rounds = ROUNDS if megabytes < 10 else LARGE_ROUNDS

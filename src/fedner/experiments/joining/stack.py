@@ -258,8 +258,8 @@ class _Recurrence(torch.autograd.Function):
 
     @staticmethod
     @once_differentiable
-    def backward(ctx: Any, into_LXBH: Tensor) -> tuple[Tensor, Tensor]:
-        """Return the gradients of the gates' inputs and of the recurrent weights."""
+    def backward(ctx: Any, into_LXBH: Tensor) -> tuple[Tensor, Tensor | None]:
+        """Return the gradients of the gates' inputs and, where wanted, the recurrent weights."""
         (recurrent_XGH,) = ctx.saved_tensors
         num_tokens, num_models, num_rows, hidden = into_LXBH.shape
         into = into_LXBH.contiguous().view(num_tokens, -1, hidden)
@@ -276,6 +276,8 @@ class _Recurrence(torch.autograd.Function):
                     into[t - 1].view(num_models, num_rows, hidden), rows, recurrent_XGH
                 ).view(-1, hidden)
         gates_LXBG = torch.stack(into_gates[::-1]).view(num_tokens, num_models, num_rows, -1)
+        if not ctx.needs_input_grad[1]:
+            return gates_LXBG, None
         # One product over all steps: gates of a token with the state before it.
         before = torch.stack(ctx.states[:-1]).view(num_tokens, num_models, num_rows, hidden)
         later = gates_LXBG.permute(1, 3, 0, 2).reshape(num_models, 4 * hidden, -1)

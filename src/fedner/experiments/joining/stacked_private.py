@@ -204,102 +204,114 @@ def add_clipped(
 
     Weights without a total are frozen.
     """
-    encoder = _encode(weights, tokens, rows)
+    encoder = _Encoder(weights, tokens, rows)
     head = _head(
         weights, encoder.states_MBLD, rows, gold_MBL, tags, has_types=_TYPES.issubset(totals)
     )
-    squares_N, into_gates_LXBG = head.squares_N, None
+    squares_N, directions = head.squares_N, []
     if any(name in totals for name in _LSTM):
-        into_gates_LXBG = encoder.backward(head.into_states_MBLD)
-        squares_N = squares_N + _lstm_squares(encoder, into_gates_LXBG, totals)
+        directions = encoder.backward(head.into_states_MBLD)
+        squares_N = squares_N + sum(each.squares(totals) for each in directions)
     norms_N = squares_N.clamp_min(0).sqrt()
     factor_MB = (max_grad_norm / norms_N.clamp_min(1e-12)).clamp_max(1.0).view_as(real_MB) * real_MB
-    if into_gates_LXBG is not None:
-        _add_lstm(totals, encoder, into_gates_LXBG, factor_MB)
+    for each in directions:
+        each.add(totals, factor_MB)
     head.add(totals, factor_MB)
     return norms_N.view_as(real_MB)
 
 
 class _Encoder:
-    """The BiLSTM of a batch with all that its gradients are made of."""
+    """The BiLSTM of a batch with all that its gradients are made of.
 
-    def __init__(self, x_MBLD: Tensor, gates_LXBG: Tensor, states_LXBH: Tensor, mirror: Tensor):
-        self.x_MBLD, self.gates_LXBG, self.states_LXBH = x_MBLD, gates_LXBG, states_LXBH
-        self.mirrored_MBL = mirror
-        ahead, back = stack.directions(states_LXBH)
-        self.states_MBLD = torch.cat((ahead, stack._reordered(back, mirror)), -1).detach()
+    What stands behind a sentence's end is another sentence: no gradient arrives there.
+    """
 
-    def backward(self, into_MBLD: Tensor) -> Tensor:
-        """Return the gradient at the gates (L, 2 M, B, G), from that at the states."""
+    def __init__(self, weights: Weights, tokens: Tokens, rows: Rows) -> None:
+        self.mirrored_MBL = stack._mirrored(rows.length_MB, rows.token_MBL.shape[2])
+        orders = (rows.token_MBL, rows.token_MBL.gather(2, self.mirrored_MBL))
+        self.inputs = [tokens.features_ND[token_MBL].float() for token_MBL in orders]
+        with torch.enable_grad():
+            self.gates_LXBG = _gates(weights, self.inputs).requires_grad_()
+            recurrent_XGH = torch.cat([weights[name] for name in stack._HIDDEN])
+            self.states_LXBH: Tensor = stack._Recurrence.apply(  # type: ignore[no-untyped-call]
+                self.gates_LXBG, recurrent_XGH
+            )
+        ahead, back = stack.directions(self.states_LXBH.detach())
+        self.states_MBLD = torch.cat((ahead, stack._reordered(back, self.mirrored_MBL)), -1)
+
+    def backward(self, into_MBLD: Tensor) -> "list[_Direction]":
+        """Return both directions with the gradients at their gates, from those at the states."""
         ahead, back = into_MBLD.chunk(2, -1)
         both = torch.stack((ahead, stack._reordered(back, self.mirrored_MBL)))
         into_LXBH = both.permute(3, 0, 1, 2, 4).flatten(1, 2)
-        (gradient,) = torch.autograd.grad(self.states_LXBH, self.gates_LXBG, into_LXBH)
-        return gradient
+        (gradient_LXBG,) = torch.autograd.grad(self.states_LXBH, self.gates_LXBG, into_LXBH)
+        states_LXBH = self.states_LXBH.detach()
+        before_LXBH = torch.cat((torch.zeros_like(states_LXBH[:1]), states_LXBH[:-1]))
+        return [
+            _Direction(number, into_MBLG.contiguous(), x_MBLD, before_MBLH.contiguous())
+            for number, (into_MBLG, x_MBLD, before_MBLH) in enumerate(
+                zip(
+                    stack.directions(gradient_LXBG),
+                    self.inputs,
+                    stack.directions(before_LXBH),
+                    strict=True,
+                )
+            )
+        ]
 
 
-def _encode(weights: Weights, tokens: Tokens, rows: Rows) -> _Encoder:
-    x_MBLD = tokens.features_ND[rows.token_MBL].float() * rows.mask[..., None]
-    mirrored_MBL = stack._mirrored(rows.length_MB, x_MBLD.shape[2])
-    gates_LXBG = stack.gates(weights, x_MBLD, mirrored_MBL)
-    with torch.enable_grad():
-        leaf = gates_LXBG.requires_grad_()
-        recurrent_XGH = torch.cat([weights[name] for name in stack._HIDDEN])
-        states: Tensor = stack._Recurrence.apply(leaf, recurrent_XGH)  # type: ignore[no-untyped-call]
-    return _Encoder(x_MBLD, leaf, states, mirrored_MBL)
+def _gates(weights: Weights, inputs: Sequence[Tensor]) -> Tensor:
+    """Return what the inputs of both directions give the gates (L, 2 M, B, G)."""
+    num_models, num_rows, num_tokens, size = inputs[0].shape
+    num_gates = weights[stack._INPUT[0]].shape[1]
+    found = inputs[0].new_empty(num_tokens, 2 * num_models, num_rows, num_gates)
+    for direction, x_MBLD in enumerate(inputs):
+        first, second = stack._BIASES[direction]
+        gates_MNG = torch.baddbmm(
+            (weights[first] + weights[second])[:, None],
+            x_MBLD.view(num_models, -1, size),
+            weights[stack._INPUT[direction]].transpose(1, 2),
+        )
+        own = slice(direction * num_models, (direction + 1) * num_models)
+        gates_MBLG = gates_MNG.view(num_models, num_rows, num_tokens, num_gates)
+        found[:, own].copy_(gates_MBLG.permute(2, 0, 1, 3))
+    return found
 
 
-def _by_direction(
-    encoder: _Encoder, into_gates_LXBG: Tensor, direction: int
-) -> tuple[Tensor, Tensor, Tensor]:
-    """Return gates' gradients, inputs and earlier states of one direction, tokens in its order."""
-    num_models = len(encoder.x_MBLD)
-    chosen = slice(direction * num_models, (direction + 1) * num_models)
-    into_MBLG = into_gates_LXBG[:, chosen].permute(1, 2, 0, 3)
-    states_LXBH = encoder.states_LXBH.detach()[:, chosen]
-    before_MBLH = torch.nn.functional.pad(states_LXBH[:-1], (0, 0, 0, 0, 0, 0, 1, 0)).permute(
-        1, 2, 0, 3
-    )
-    x_MBLD = encoder.x_MBLD
-    if direction:
-        x_MBLD = stack._reordered(x_MBLD, encoder.mirrored_MBL)
-    return into_MBLG, x_MBLD, before_MBLH
+@dataclass(frozen=True, slots=True)
+class _Direction:
+    """One direction of the BiLSTM, tokens in its order: what its weights' gradients are made of."""
+
+    number: int
+    into_MBLG: Tensor
+    x_MBLD: Tensor
+    before_MBLH: Tensor
+
+    def squares(self, totals: Weights) -> Tensor:
+        """Return the squared norm of each row's gradient of the trained weights (N,)."""
+        # Biases have inputs of a constant 1.
+        inputs = torch.full((), float(sum(each in totals for each in stack._BIASES[self.number])))
+        inputs = inputs.to(self.into_MBLG.device)
+        if stack._INPUT[self.number] in totals:
+            inputs = inputs + _gram(self.x_MBLD)
+        if stack._HIDDEN[self.number] in totals:
+            inputs = inputs + _gram(self.before_MBLH)
+        return (_gram(self.into_MBLG) * inputs).sum((1, 2))
+
+    def add(self, totals: Weights, factor_MB: Tensor) -> None:
+        """Add the weighted sum of all rows' gradients; scales the gates' gradients in place."""
+        scaled_MGN = self.into_MBLG.mul_(factor_MB[..., None, None]).flatten(1, 2).transpose(1, 2)
+        for names, inputs_MBLD in ((stack._INPUT, self.x_MBLD), (stack._HIDDEN, self.before_MBLH)):
+            if names[self.number] in totals:
+                totals[names[self.number]].baddbmm_(scaled_MGN, inputs_MBLD.flatten(1, 2))
+        for name in stack._BIASES[self.number]:
+            if name in totals:
+                totals[name].add_(scaled_MGN.sum(2))
 
 
 def _gram(values_MBLD: Tensor) -> Tensor:
     flat = values_MBLD.flatten(0, 1)
     return torch.bmm(flat, flat.transpose(1, 2))
-
-
-def _lstm_squares(encoder: _Encoder, into_gates_LXBG: Tensor, totals: Weights) -> Tensor:
-    """Return the squared norm of each row's gradient of the BiLSTM's trained weights (N,)."""
-    total = torch.zeros((), device=into_gates_LXBG.device)
-    for direction in range(2):
-        into, x, before = _by_direction(encoder, into_gates_LXBG, direction)
-        # Biases have inputs of a constant 1.
-        inputs = torch.full((), float(sum(each in totals for each in stack._BIASES[direction])))
-        inputs = inputs.to(into.device)
-        if stack._INPUT[direction] in totals:
-            inputs = inputs + _gram(x)
-        if stack._HIDDEN[direction] in totals:
-            inputs = inputs + _gram(before)
-        total = total + (_gram(into) * inputs).sum((1, 2))
-    return total
-
-
-def _add_lstm(
-    totals: Weights, encoder: _Encoder, into_gates_LXBG: Tensor, factor_MB: Tensor
-) -> None:
-    for direction in range(2):
-        into, x, before = _by_direction(encoder, into_gates_LXBG, direction)
-        scaled_MGN = (into * factor_MB[..., None, None]).flatten(1, 2).transpose(1, 2)
-        if stack._INPUT[direction] in totals:
-            totals[stack._INPUT[direction]].baddbmm_(scaled_MGN, x.flatten(1, 2))
-        if stack._HIDDEN[direction] in totals:
-            totals[stack._HIDDEN[direction]].baddbmm_(scaled_MGN, before.flatten(1, 2))
-        for name in stack._BIASES[direction]:
-            if name in totals:
-                totals[name].add_(scaled_MGN.sum(2))
 
 
 @dataclass(frozen=True, slots=True)
@@ -357,22 +369,30 @@ def _head(
     into_MBLK = into_NLK.view(*states_MBLD.shape[:3], -1) * tags.is_own_MK[:, None, None]
     steps_N8 = _by_step(steps_NKK, tags)
     folded_MKD = stack._described(weights, tags)
-    into_states = torch.matmul(into_MBLK, folded_MKD[:, None])
-    outside_NLD = into_MBLK[..., :1] * states_MBLD
-    squares_N = steps_N8.square().sum(1)
-    squares_N = squares_N + outside_NLD.sum(2).square().sum(-1).flatten()
+    into_states = _by_model(into_MBLK, folded_MKD)
     states_gram = _gram(states_MBLD)
+    outside_N1L = into_MBLK[..., 0].flatten(0, 1)[:, None]
+    squares_N = steps_N8.square().sum(1)
+    squares_N = squares_N + (outside_N1L @ states_gram @ outside_N1L.transpose(1, 2)).flatten()
     for kind, own_MKE in _of_kind(tags):
         token_MRD = weights[f"emissions.token.{kind}.weight"]
         root = math.sqrt(token_MRD.shape[1])
         type_MRE = weights[f"emissions.type.{kind}.weight"]
         query_MKR = torch.bmm(own_MKE, type_MRE.transpose(1, 2)) / root
-        arrived_MBLR = torch.matmul(into_MBLK, query_MKR[:, None])
+        arrived_MBLR = _by_model(into_MBLK, query_MKR)
         squares_N = squares_N + (_gram(arrived_MBLR) * states_gram).sum((1, 2))
         if has_types:
-            mapped_MBLR = torch.matmul(states_MBLD, token_MRD.transpose(1, 2)[:, None]) / root
+            mapped_MBLR = _by_model(states_MBLD, token_MRD.transpose(1, 2)) / root
             squares_N = squares_N + _type_squares(into_MBLK, mapped_MBLR, own_MKE)
     return _Head(weights, tags, states_MBLD, into_MBLK, steps_N8, into_states, squares_N)
+
+
+def _by_model(values_MBLD: Tensor, weights_MDR: Tensor) -> Tensor:
+    """Return the products of all tokens with their model's weights (M, B, L, R).
+
+    A product that broadcasts would copy the weights for every sentence.
+    """
+    return torch.bmm(values_MBLD.flatten(1, 2), weights_MDR).view(*values_MBLD.shape[:3], -1)
 
 
 def _type_squares(into_MBLK: Tensor, mapped_MBLR: Tensor, own_MKE: Tensor) -> Tensor:
