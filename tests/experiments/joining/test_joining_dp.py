@@ -189,3 +189,36 @@ def test_federations_are_trained_and_scored_side_by_side(small: World) -> None:
         found = private.scores(small, members, splits)
         assert [set(each) for each in found] == [{*NAMES, "all"}] * 2
         assert all(0 <= value <= 100 for each in found for value in each.values())
+
+
+def test_public_sentences_join_every_step_without_noise_or_share(small: World) -> None:
+    weights, platforms = two(small)
+    plan = replace(plan_of(1, [0.0, 0.0]), learning_rates=[1.0, 1.0])
+    totals = {name: torch.zeros_like(each) for name, each in weights.items()}
+    guided = replace(plan, public=platforms[1:], public_weight=0.5, public_batch=10**6)
+    stacked_private._add_public(totals, weights, small.described, small.sentences, guided, 0)
+    expected = {name: torch.zeros_like(each) for name, each in weights.items()}
+    sample = stacked_private._Sample(1.0, ("sample", 0, 0))
+    stacked_private._add_platform(
+        expected, weights, small.described, small.sentences, platforms[1], plan, sample
+    )
+    count = len(platforms[1].sentences[0])
+    for name, each in totals.items():
+        torch.testing.assert_close(each, 0.5 * expected[name] / count, msg=name)
+    data = (small.described, small.sentences, platforms[:1])
+    with_public = train_private(weights, *data, guided)
+    without = train_private(weights, *data, plan)
+    assert any((with_public[name] != without[name]).any() for name in weights)
+
+
+def test_a_pull_leads_back_to_the_first_weights(small: World) -> None:
+    weights, platforms = two(small)
+    data = (small.described, small.sentences, platforms)
+    plan = replace(plan_of(1, [0.0, 0.0]), frozen=("bilstm.",))
+    free = train_private(weights, *data, plan)
+    # A learning rate of 0.01 or 0.02 times a pull of 25: a quarter, or half of the way.
+    held = train_private(weights, *data, replace(plan, pull=25.0))
+    for name, first in weights.items():
+        for model, kept in enumerate((0.75, 0.5)):
+            expected = first[model] + kept * (free[name][model] - first[model])
+            torch.testing.assert_close(held[name][model], expected, msg=name)

@@ -7,6 +7,8 @@ import tiny_study
 import torch
 
 from fedner.experiments.joining import cells, private, private_study, running, study
+from fedner.experiments.joining.corpora import MEDICAL
+from fedner.experiments.joining.private import PrivateJob
 from fedner.experiments.joining.private_study import DpPoint, DpTask, Recipe
 from fedner.experiments.joining.study import CellTask
 from fedner.experiments.joining.world import World
@@ -97,6 +99,27 @@ def test_newcomers_meet_all_splits_and_are_compared_with_themselves(
     assert alone[0].f1 == cells.score_alone(world, NAMES[0], 6, 1)
     noised = private_study.run_task(world, DpTask("newcomer", NAMES[0], "scratch", 3.0), tmp_path)
     assert [(each.split, each.noise_seed) for each in noised] == [(1, 1), (2, 2), (1, 3)]
+
+
+def test_partners_of_a_public_beginning_are_those_of_the_federation(
+    world: World, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(private_study, "FEDERATIONS", {"medical": ("ade", "psytar")})
+    given = []
+    held = private.train_privately
+
+    def watched(world_: World, jobs: list[PrivateJob], *args: object, **named: object) -> object:
+        given.append((jobs[0].split.names, named["initial"] is not None))
+        return held(world_, jobs, *args, **named)
+
+    monkeypatch.setattr(private, "train_privately", watched)
+    for start in ("public", "scratch"):
+        found = private_study.run_task(world, DpTask("newcomer", "ade", start, 3.0), tmp_path)
+        assert {(each.study, each.start) for each in found} == {("newcomer", start)}
+    others = tuple(name for name in reversed(MEDICAL) if name != "ade")
+    assert given == [(("psytar",), True), (others, False)]
+    plain = private_study.run_task(world, DpTask("newcomer", "ade", "public", 0.0), tmp_path)
+    assert {each.study for each in plain} == {"newcomer"}
 
 
 def test_the_table_compares_scores_and_gains() -> None:

@@ -1,5 +1,7 @@
 """The trial of settings under DP, tiny: names, features of one scale, points of all rates."""
 
+from pathlib import Path
+
 import pytest
 import tiny_study
 import torch
@@ -40,9 +42,13 @@ def test_features_have_one_scale_over_the_public_words(world: World) -> None:
         Trial("public", (0.001, 0.01), 8, 4, ("bilstm.",), 16, 1, public_steps=2),
         Trial("scratch", (0.001, 0.01), 8, 4, batch_size=16, epochs=1, is_standardised=True),
         Trial("scratch", (0.001, 0.01), 8, 4, batch_size=16, epochs=2, ema_decay=0.9),
+        Trial("scratch", (0.001, 0.01), 8, 4, batch_size=16, epochs=1, public_weight=0.5),
+        Trial("scratch", (0.001, 0.01), 8, 4, batch_size=16, epochs=1, pull=2.0),
     ],
 )
-def test_a_trial_has_a_point_of_every_learning_rate(world: World, trial: Trial) -> None:
-    found = private_trial.run_trial(trial, world)
+def test_a_trial_has_a_point_of_every_learning_rate(
+    world: World, trial: Trial, tmp_path: Path
+) -> None:
+    found = private_trial.run_trial(trial, world, tmp_path)
     assert [each.learning_rate for each in found] == [0.001, 0.01]
     assert all(each.noise_multiplier > 0 and each.trial == trial.name for each in found)

@@ -73,9 +73,17 @@ def split_of(world: World, names: Sequence[str], seed: int) -> Split:
     )
 
 
-def partners_split(world: World, newcomer: str) -> Split:
-    """Return a newcomer's partners with all their sentences; nobody is tested."""
-    crew = crew_of(world, Together(newcomer, 0))
+def partners_split(world: World, newcomer: str, among: Sequence[str] | None = None) -> Split:
+    """Return a newcomer's partners with all their sentences; nobody is tested.
+
+    Args:
+        world: The platforms.
+        newcomer: Who joins.
+        among: Those who may be partners; None for all that the study has.
+    """
+    crew = [
+        each for each in crew_of(world, Together(newcomer, 0)) if among is None or each[0] in among
+    ]
     nothing = np.zeros(0, dtype=np.int64)
     return Split(
         tuple(name for name, _ in crew),
@@ -94,6 +102,19 @@ class PrivateJob:
     learning_rate: float
 
 
+@dataclass(frozen=True, slots=True)
+class Guide:
+    """Public sentences that every step of training under DP looks at too, without noise.
+
+    Attributes:
+        split: The public platforms and their sentences.
+        weight: What their mean gradient is multiplied by.
+    """
+
+    split: Split
+    weight: float
+
+
 def train_privately(
     world: World,
     jobs: Sequence[PrivateJob],
@@ -103,6 +124,8 @@ def train_privately(
     initial: Member | None = None,
     frozen: tuple[str, ...] = (),
     ema_decay: float | None = None,
+    guide: Guide | None = None,
+    pull: float = 0.0,
 ) -> list[Member]:
     """Train models of federations with as many platforms each, side by side.
 
@@ -114,15 +137,11 @@ def train_privately(
         initial: A public model that all of them begin with; None begins afresh.
         frozen: Beginnings of the names of weights that stay as they are.
         ema_decay: Of the EMA that is returned; None returns the last weights.
+        guide: Public sentences beside the protected ones.
+        pull: A decay towards the weights that they begin with.
     """
     seeds = [derive(job.noise_seed, "joining", "private") % 2**31 for job in jobs]
-    platforms = [
-        Platform(
-            [job.split.own[slot] for job in jobs],
-            Tags.bio([world.vectors[job.split.names[slot]] for job in jobs], world.device),
-        )
-        for slot in range(len(jobs[0].split.names))
-    ]
+    platforms = _platforms(world, [job.split for job in jobs])
     plan = PrivatePlan(
         how.steps,
         how.probability,
@@ -132,10 +151,24 @@ def train_privately(
         [job.noise_seed for job in jobs],
         frozen,
         ema_decay,
+        _platforms(world, [guide.split] * len(jobs)) if guide else (),
+        guide.weight if guide else 0.0,
+        pull=pull,
     )
     begun = _begun(world, seeds, initial)
     trained = train_private(begun, DESCRIBED.tokens(world), world.sentences, platforms, plan)
     return [{name: each[model] for name, each in trained.items()} for model in range(len(jobs))]
+
+
+def _platforms(world: World, splits: Sequence[Split]) -> list[Platform]:
+    """Return the platforms of one split a model, side by side."""
+    return [
+        Platform(
+            [each.own[slot] for each in splits],
+            Tags.bio([world.vectors[each.names[slot]] for each in splits], world.device),
+        )
+        for slot in range(len(splits[0].names))
+    ]
 
 
 def train_plainly(
@@ -174,6 +207,12 @@ def public_model(
     world: World, public: Sequence[str], protected: Sequence[str], steps: int
 ) -> Member:
     """Train a model on public corpora, without the sentences that protected platforms have too."""
+    split = public_split(world, public, protected)
+    return train_plainly(world, [split], [1], steps=steps, batch_size=32)[0]
+
+
+def public_split(world: World, public: Sequence[str], protected: Sequence[str]) -> Split:
+    """Return public corpora without the sentences that protected platforms have too."""
     own = []
     for name in public:
         kept = np.arange(len(world.corpora[name].sentences))
@@ -181,8 +220,7 @@ def public_model(
             kept = np.intersect1d(kept, without(world.corpora[name], world.corpora[other]))
         own.append(world.numbers(name, kept))
     nothing = np.zeros(0, dtype=np.int64)
-    split = Split(tuple(public), tuple(own), tuple(nothing for _ in public))
-    return train_plainly(world, [split], [1], steps=steps, batch_size=32)[0]
+    return Split(tuple(public), tuple(own), tuple(nothing for _ in public))
 
 
 def scores(

@@ -6,13 +6,16 @@
 the same model without noise: from scratch, and from a public model, which was trained on corpora of
 nobody in the federation and costs no epsilon.
 (b) Newcomers of the joining study whose partners trained under DP: 25 own sentences, fine-tuned at
-home without noise, against what the same partners give without DP.
+home without noise, against what the same partners give without DP. From scratch all partners of the
+study train, public corpora among them, and all are noised; from a public model those of the
+newcomer's federation.
 
 Everything is simulated: sample and noise come from a seed. Points are stored in OUT/dp.jsonl, and a
 study that was stopped goes on with what is missing.
 """
 
 import argparse
+import fcntl
 import sys
 import time
 from collections.abc import Iterable, Mapping, Sequence
@@ -128,7 +131,8 @@ def tasks() -> list[DpTask]:
     for epsilons in ((3.0, PLAIN), (1.0, 8.0)):
         found += _released_tasks("public", epsilons)
         found += [
-            DpTask("newcomer", newcomer, "scratch", epsilon)
+            DpTask("newcomer", newcomer, start, epsilon)
+            for start in ("public", "scratch")
             for epsilon in reversed(epsilons)
             for newcomer in NEWCOMERS
         ]
@@ -158,22 +162,25 @@ def run_task(world: World, task: DpTask, folder: Path) -> list[DpPoint]:
         task: The models.
         folder: Where the public models stand, once they are trained.
     """
-    return _released(world, task, folder) if task.study == "released" else _newcomers(world, task)
+    work = _released if task.study == "released" else _newcomers
+    return work(world, task, folder)
 
 
-def _public_model(world: World, federation: str, folder: Path) -> Member:
-    """Return the public model of a federation; the first task that needs it trains it."""
+def public_model(world: World, federation: str, folder: Path) -> Member:
+    """Return the public model of a federation; the first process that needs it trains it."""
     path = folder / f"public-{federation}.safetensors"
-    if not path.is_file():
-        names = FEDERATIONS[federation]
-        found = private.public_model(world, PUBLIC[federation], names, PUBLIC_STEPS)
-        write_tensors(path, found, KIND, VERSION)
+    with path.with_suffix(".lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not path.is_file():
+            names = FEDERATIONS[federation]
+            found = private.public_model(world, PUBLIC[federation], names, PUBLIC_STEPS)
+            write_tensors(path, found, KIND, VERSION)
     return read_tensors(path, KIND, VERSION)[0]
 
 
 def _released(world: World, task: DpTask, folder: Path) -> list[DpPoint]:
     names = FEDERATIONS[task.federation]
-    initial = _public_model(world, task.federation, folder) if task.start == "public" else None
+    initial = public_model(world, task.federation, folder) if task.start == "public" else None
     seeds = NOISE_SEEDS if task.epsilon else NOISE_SEEDS[:1]
     split = private.split_of(world, names, task.split)
     splits = [split] * len(seeds)
@@ -194,13 +201,19 @@ def _released(world: World, task: DpTask, folder: Path) -> list[DpPoint]:
     ]
 
 
-def _newcomers(world: World, task: DpTask) -> list[DpPoint]:
+def _newcomers(world: World, task: DpTask, folder: Path) -> list[DpPoint]:
     seeds = NOISE_SEEDS if task.epsilon == 3.0 else NOISE_SEEDS[: len(SPLITS)]
-    split = private.partners_split(world, task.federation)
-    members = _trained(world, task.epsilon, [split] * len(seeds), seeds, PARTNERS, None)
+    is_public = task.start == "public"
+    among, initial, recipe = None, None, PARTNERS
+    if is_public:
+        home = next(name for name, each in FEDERATIONS.items() if task.federation in each)
+        among, initial, recipe = FEDERATIONS[home], public_model(world, home, folder), FROM_PUBLIC
+    split = private.partners_split(world, task.federation, among)
+    members = _trained(world, task.epsilon, [split] * len(seeds), seeds, recipe, initial)
     # Every noise seed meets a split of the newcomer: five seeds go round the three splits.
     cells = [(SPLITS[place % len(SPLITS)], noise) for place, noise in enumerate(seeds)]
-    alone = _alone(world, task.federation) if task.epsilon == PLAIN else []
+    is_base = task.epsilon == PLAIN and not is_public
+    alone = _alone(world, task.federation) if is_base else []
     return [
         *alone,
         *(

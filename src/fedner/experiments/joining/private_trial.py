@@ -16,8 +16,9 @@ from pathlib import Path
 import torch
 
 from fedner.experiments.joining import private, running
+from fedner.experiments.joining.arms import Member
 from fedner.experiments.joining.private import PrivateJob
-from fedner.experiments.joining.private_study import FEDERATIONS, PUBLIC, open_world
+from fedner.experiments.joining.private_study import FEDERATIONS, PUBLIC, open_world, public_model
 from fedner.experiments.joining.world import Sizes, World
 
 POINTS = "dp-trial.jsonl"
@@ -25,6 +26,7 @@ EPSILON, SPLIT, NOISE_SEED = 3.0, 101, 1
 PLAIN_STEPS = PUBLIC_STEPS = 1_500
 LOW, HIGH = (5e-4, 1e-3, 2e-3, 4e-3, 8e-3), (2e-3, 5e-3, 1e-2, 2e-2, 4e-2)
 MIDDLE = (3e-3, 5e-3, 8e-3, 1e-2, 1.4e-2)
+NARROW = (3e-3, 5e-3, 8e-3)
 HIGHER = (8e-3, 1.2e-2, 1.6e-2, 2.4e-2, 3.2e-2)
 
 
@@ -46,6 +48,8 @@ class Trial:
             of the public corpora.
         public_steps: How long the public model trained.
         ema_decay: Of the EMA that is scored, at learning rates that do not fall; None for none.
+        public_weight: Of the public sentences' gradient in every step; 0 for none.
+        pull: Towards the first weights; 0 for none.
     """
 
     start: str
@@ -60,6 +64,8 @@ class Trial:
     is_standardised: bool = False
     public_steps: int = PUBLIC_STEPS
     ema_decay: float | None = None
+    public_weight: float = 0.0
+    pull: float = 0.0
 
     @property
     def name(self) -> str:
@@ -81,6 +87,10 @@ class Trial:
             words.append(f"{self.public_steps} public steps")
         if self.ema_decay is not None:
             words.append(f"EMA {self.ema_decay:g}")
+        if self.public_weight:
+            words.append(f"public gradients times {self.public_weight:g}")
+        if self.pull:
+            words.append(f"pull {self.pull:g}")
         return ", ".join([*words, f"learning rates to {max(self.learning_rates):g}"])
 
 
@@ -128,6 +138,9 @@ TRIALS = (
     Trial("scratch", HIGH, batch_size=4_096, epochs=120),
     Trial("scratch", HIGH, batch_size=4_096, epochs=120, hidden=100, rank=64),
     Trial("scratch", HIGH, batch_size=4_096, epochs=120, federation="btc"),
+    # What holds a model to the public one while noise moves it: public sentences, or a decay.
+    *(Trial("public", NARROW, epochs=60, ema_decay=0.97, public_weight=w) for w in (0.3, 1, 3)),
+    *(Trial("public", NARROW, epochs=60, ema_decay=0.97, pull=pull) for pull in (1, 3, 10)),
 )
 
 
@@ -142,8 +155,14 @@ class TrialPoint:
     seconds: float
 
 
-def run_trial(trial: Trial, world: World) -> list[TrialPoint]:
-    """Train all learning rates of a trial and score them."""
+def run_trial(trial: Trial, world: World, folder: Path) -> list[TrialPoint]:
+    """Train all learning rates of a trial and score them.
+
+    Args:
+        trial: The way to train.
+        world: The platforms.
+        folder: Where the study's public models stand, once they are trained.
+    """
     begun = time.monotonic()
     sized = replace(world, sizes=replace(Sizes(), hidden=trial.hidden, rank=trial.rank))
     if trial.is_standardised:
@@ -151,7 +170,7 @@ def run_trial(trial: Trial, world: World) -> list[TrialPoint]:
     names = FEDERATIONS[trial.federation]
     initial = None
     if trial.start == "public":
-        initial = private.public_model(sized, PUBLIC[trial.federation], names, trial.public_steps)
+        initial = _public_model(sized, trial, folder)
     split = private.split_of(sized, names, SPLIT)
     rates, noise = trial.learning_rates, 0.0
     if trial.epochs:
@@ -167,6 +186,8 @@ def run_trial(trial: Trial, world: World) -> list[TrialPoint]:
             initial=initial,
             frozen=trial.frozen,
             ema_decay=trial.ema_decay,
+            guide=_guide(sized, trial),
+            pull=trial.pull,
         )
     else:
         rates = (2e-3,)
@@ -179,6 +200,23 @@ def run_trial(trial: Trial, world: World) -> list[TrialPoint]:
         TrialPoint(trial.name, rate, noise, row["all"], seconds)
         for rate, row in zip(rates, found, strict=True)
     ]
+
+
+def _public_model(world: World, trial: Trial, folder: Path) -> Member:
+    """Return the study's public model where the trial has its shape, or one of the trial's own."""
+    shape = Trial(trial.start, federation=trial.federation)
+    own = (trial.hidden, trial.rank, trial.public_steps, trial.is_standardised)
+    if own == (shape.hidden, shape.rank, shape.public_steps, shape.is_standardised):
+        return public_model(world, trial.federation, folder)
+    names = PUBLIC[trial.federation], FEDERATIONS[trial.federation]
+    return private.public_model(world, *names, trial.public_steps)
+
+
+def _guide(world: World, trial: Trial) -> private.Guide | None:
+    if not trial.public_weight:
+        return None
+    names = PUBLIC[trial.federation], FEDERATIONS[trial.federation]
+    return private.Guide(private.public_split(world, *names), trial.public_weight)
 
 
 def standardised(world: World) -> World:
@@ -200,9 +238,9 @@ def standardised(world: World) -> World:
     return replace(world, described=replace(world.described, features_ND=scaled_ND))
 
 
-def run_in_pool(trial: Trial, _out: Path) -> list[TrialPoint]:
+def run_in_pool(trial: Trial, out: Path) -> list[TrialPoint]:
     """Run a trial in a process of the pool."""
-    return run_trial(trial, running.opened_world())
+    return run_trial(trial, running.opened_world(), out)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -54,6 +54,11 @@ class PrivatePlan:
             neither clipped nor noised.
         ema_decay: Of the EMA of the weights, which is returned in their place; the learning rates
             then stay as they are. None returns the last weights.
+        public: Platforms whose sentences are public. Their mean gradient, clipped but not noised,
+            joins that of the others in every step: it costs no epsilon.
+        public_weight: What it is multiplied by; 0 leaves the public platforms out.
+        public_batch: Expected public sentences of a step.
+        pull: A decay towards the first weights, at the learning rate.
     """
 
     steps: int
@@ -64,6 +69,10 @@ class PrivatePlan:
     noise_seeds: Sequence[int]
     frozen: tuple[str, ...] = ()
     ema_decay: float | None = None
+    public: Sequence[Platform] = ()
+    public_weight: float = 0.0
+    public_batch: int = 1_024
+    pull: float = 0.0
 
     def falling(self, step: int) -> float:
         """Return what the learning rates are multiplied by in a step."""
@@ -90,14 +99,25 @@ def train_private(
     for step in range(plan.steps):
         totals = {name: torch.zeros_like(weight) for name, weight in trained.items()}
         for number, platform in enumerate(platforms):
-            _add_platform(totals, current, tokens, sentences, platform, plan, (step, number))
+            sample = _Sample(plan.probability, ("sample", step, number))
+            _add_platform(totals, current, tokens, sentences, platform, plan, sample)
         for total in totals.values():
             _add_noise(total, noise, plan)
             total.mul_(_along(scale_M, total))
+        if plan.public_weight:
+            _add_public(totals, current, tokens, sentences, plan, step)
         adam.step(current, totals, step)
+        if plan.pull:
+            _pull(current, weights, trained, adam.rate_M * plan.falling(step) * plan.pull)
         if plan.ema_decay is not None:
             ema = averaged(ema, current, step, plan.ema_decay)
     return current if plan.ema_decay is None else ema
+
+
+def _pull(current: Weights, first: Weights, trained: Weights, share_M: Tensor) -> None:
+    """Move the trained weights a share of the way back to the first ones, in place."""
+    for name in trained:
+        current[name].lerp_(first[name], _along(share_M, first[name]))
 
 
 def _along(values_M: Tensor, like: Tensor) -> Tensor:
@@ -135,6 +155,33 @@ def _add_noise(total: Tensor, noise: Sequence[torch.Generator], plan: PrivatePla
             total[model].add_(drawn, alpha=deviation)
 
 
+@dataclass(frozen=True, slots=True)
+class _Sample:
+    """A Poisson sample: with which probability a sentence enters it, and what names its draws."""
+
+    probability: float
+    name: tuple[str | int, ...]
+
+
+def _add_public(
+    totals: Weights,
+    weights: Weights,
+    tokens: Tokens,
+    sentences: Sentences,
+    plan: PrivatePlan,
+    step: int,
+) -> None:
+    """Add the mean clipped gradient of a sample of the public sentences, times its weight."""
+    found = {name: torch.zeros_like(total) for name, total in totals.items()}
+    size = sum(len(each.sentences[0]) for each in plan.public)
+    probability = min(1.0, plan.public_batch / size)
+    for number, platform in enumerate(plan.public):
+        sample = _Sample(probability, ("public sample", step, number))
+        _add_platform(found, weights, tokens, sentences, platform, plan, sample)
+    for name, total in totals.items():
+        total.add_(found[name], alpha=plan.public_weight / (probability * size))
+
+
 def _add_platform(
     totals: Weights,
     weights: Weights,
@@ -142,13 +189,13 @@ def _add_platform(
     sentences: Sentences,
     platform: Platform,
     plan: PrivatePlan,
-    place: tuple[int, int],
+    sample: _Sample,
 ) -> None:
     """Add the clipped gradients of one platform's Poisson sample, short sentences first."""
     drawn = []
     for model, own in enumerate(platform.sentences):
-        generator = seeded(plan.noise_seeds[model], "joining", "sample", *place)
-        chosen = own[generator.random(len(own)) < plan.probability]
+        generator = seeded(plan.noise_seeds[model], "joining", *sample.name)
+        chosen = own[generator.random(len(own)) < sample.probability]
         drawn.append(chosen[np.argsort(sentences.known_lengths[chosen], kind="stable")])
     for begin, end in _pieces([sentences.known_lengths[each] for each in drawn]):
         chosen_MB, is_real = _filled([each[begin:end] for each in drawn])
