@@ -7,6 +7,7 @@ import tiny_study
 import torch
 
 from fedner.experiments.joining import cells, private, private_study, running, study
+from fedner.experiments.joining.arms import Member
 from fedner.experiments.joining.corpora import MEDICAL
 from fedner.experiments.joining.private import PrivateJob
 from fedner.experiments.joining.private_study import DpPoint, DpTask, Recipe
@@ -120,6 +121,21 @@ def test_partners_of_a_public_beginning_are_those_of_the_federation(
     assert given == [(("psytar",), True), (others, False)]
     plain = private_study.run_task(world, DpTask("newcomer", "ade", "public", 0.0), tmp_path)
     assert {each.study for each in plain} == {"newcomer"}
+    received = []
+
+    def noted(_world: World, _name: str, _size: int, _split: int, gift: Member) -> float:
+        received.append(gift)
+        return 0.0
+
+    monkeypatch.setattr(private_study, "score_received", noted)
+    task = DpTask("newcomer", "ade", private_study.PUBLIC_ONLY, 0.0)
+    assert task in private_study.tasks()
+    private_study.run_task(world, task, tmp_path)
+    public = private_study.public_model(world, "medical", tmp_path)
+    for gift in received:
+        for name, weight in gift.items():
+            torch.testing.assert_close(weight, public[name])
+    assert len(received) == 2
 
 
 def test_the_table_compares_scores_and_gains() -> None:

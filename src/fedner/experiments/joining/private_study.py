@@ -8,7 +8,7 @@ nobody in the federation and costs no epsilon.
 (b) Newcomers of the joining study whose partners trained under DP: 25 own sentences, fine-tuned at
 home without noise, against what the same partners give without DP. From scratch all partners of the
 study train, public corpora among them, and all are noised; from a public model those of the
-newcomer's federation.
+newcomer's federation. "public only" is the public model as it is: what of the gain is its own.
 
 Everything is simulated: sample and noise come from a seed. Points are stored in OUT/dp.jsonl, and a
 study that was stopped goes on with what is missing.
@@ -40,6 +40,7 @@ SPLITS, NOISE_SEEDS = (1, 2, 3), (1, 2, 3, 4, 5)
 ALL_SPLITS = 0
 NEWCOMERS = ("ade", "psytar", "twimed", "btc-e")
 OWN_SENTENCES = 25
+PUBLIC_ONLY = "public only"
 PLAIN = 0.0  # the epsilon that stands for no DP
 PLAIN_STEPS = PUBLIC_STEPS = 1_500
 PLAIN_BATCH = 32
@@ -68,7 +69,7 @@ class DpPoint:
     Attributes:
         study: "released" for (a), "newcomer" for (b), "alone" for what (b) is compared with.
         federation: Whose model, or who joins.
-        start: "scratch" or "public".
+        start: "scratch", "public", or "public only" where no partner trained.
         epsilon: The target; 0 without DP.
         split: The seed of the split.
         noise_seed: Of sample and noise.
@@ -127,7 +128,7 @@ def open_world(options: argparse.Namespace) -> World:
 
 def tasks() -> list[DpTask]:
     """Return all tasks, the bars of the issue first: what epsilon 3 costs."""
-    found = []
+    found = [DpTask("newcomer", newcomer, PUBLIC_ONLY, PLAIN) for newcomer in NEWCOMERS]
     for epsilons in ((3.0, PLAIN), (1.0, 8.0)):
         found += _released_tasks("public", epsilons)
         found += [
@@ -203,16 +204,10 @@ def _released(world: World, task: DpTask, folder: Path) -> list[DpPoint]:
 
 def _newcomers(world: World, task: DpTask, folder: Path) -> list[DpPoint]:
     seeds = NOISE_SEEDS if task.epsilon == 3.0 else NOISE_SEEDS[: len(SPLITS)]
-    is_public = task.start == "public"
-    among, initial, recipe = None, None, PARTNERS
-    if is_public:
-        home = next(name for name, each in FEDERATIONS.items() if task.federation in each)
-        among, initial, recipe = FEDERATIONS[home], public_model(world, home, folder), FROM_PUBLIC
-    split = private.partners_split(world, task.federation, among)
-    members = _trained(world, task.epsilon, [split] * len(seeds), seeds, recipe, initial)
+    members = _partners(world, task, seeds, folder)
     # Every noise seed meets a split of the newcomer: five seeds go round the three splits.
     cells = [(SPLITS[place % len(SPLITS)], noise) for place, noise in enumerate(seeds)]
-    is_base = task.epsilon == PLAIN and not is_public
+    is_base = (task.start, task.epsilon) == ("scratch", PLAIN)
     alone = _alone(world, task.federation) if is_base else []
     return [
         *alone,
@@ -228,6 +223,19 @@ def _newcomers(world: World, task: DpTask, folder: Path) -> list[DpPoint]:
             for cell, member in zip(cells, members, strict=True)
         ),
     ]
+
+
+def _partners(world: World, task: DpTask, seeds: Sequence[int], folder: Path) -> list[Member]:
+    """Return what a newcomer receives, one model a seed."""
+    if task.start == "scratch":
+        split = private.partners_split(world, task.federation)
+        return _trained(world, task.epsilon, [split] * len(seeds), seeds, PARTNERS, None)
+    home = next(name for name, each in FEDERATIONS.items() if task.federation in each)
+    initial = public_model(world, home, folder)
+    if task.start == PUBLIC_ONLY:
+        return [initial] * len(seeds)
+    split = private.partners_split(world, task.federation, FEDERATIONS[home])
+    return _trained(world, task.epsilon, [split] * len(seeds), seeds, FROM_PUBLIC, initial)
 
 
 def _alone(world: World, newcomer: str) -> list[DpPoint]:
