@@ -71,7 +71,9 @@ class Grid:
 
     def largest(self, num_summands: int) -> float:
         """Return the largest absolute value of which so many can be added."""
-        return self.largest_count(num_summands) * self.step
+        count = self.largest_count(num_summands)
+        whole = float(count)  # may be rounded up
+        return (whole if int(whole) <= count else math.nextafter(whole, 0.0)) * self.step
 
     def largest_error(self, num_summands: int) -> float:
         """Return how far the decoded sum of so many may lie from the sum of the numbers."""
@@ -139,7 +141,7 @@ class Grid:
             return
         # The number itself is not told: it is a platform's own.
         raise OutOfRangeError(
-            f"numbers refused before they are masked: some are larger than {largest * self.step:g},"
+            f"numbers refused before they are masked: some are larger than {self.largest(num_summands):g},"
             f" of which {num_summands} can be added in {self.bits} bits with step {self.step:g}",
             "Lower the learning rate or max_grad_norm: no sound update is that large.",
         )
