@@ -6,7 +6,8 @@ and b bits a number x travels as the word
     k mod 2**b,   k = the whole number nearest to x / s
 
 and words are added modulo 2**b, which is exact. The sum of n words is read as a signed number and
-multiplied by s. Stated for n summands:
+multiplied by s. b is 32 or 64, the width of a word: in a wider word than the modulus the sum would
+also tell how many of the numbers are below 0. Stated for n summands:
 
     range    each |k| is at most (2**(b - 1) - 1) // n, so that no sum can wrap around
     error    at most n * s / 2 in all, nothing for numbers that are multiples of s
@@ -26,7 +27,7 @@ from fedner.errors import FednerError
 from fedner.federated.tensor_bytes import NotFiniteError
 
 Words = npt.NDArray[Any]
-_LEAST_BITS, _MOST_BITS, _NARROW = 8, 64, 32
+_WIDTHS = (32, 64)
 
 
 class OutOfRangeError(FednerError):
@@ -39,11 +40,11 @@ class Grid:
 
     Attributes:
         step: What words count; a power of two.
-        bits: Sums are taken modulo 2**bits; 8 to 64. Words take 4 bytes up to 32 bits, else 8.
+        bits: 32 or 64: sums are taken modulo 2**bits.
     """
 
     step: float
-    bits: int = _MOST_BITS
+    bits: int = 64
 
     def __post_init__(self) -> None:
         """Refuse a step or a width that would not be exact."""
@@ -53,15 +54,13 @@ class Grid:
                 f"grid: found the step {self.step!r}; expected a power of two",
                 "With another step numbers would be rounded twice.",
             )
-        if type(self.bits) is not int or not _LEAST_BITS <= self.bits <= _MOST_BITS:
-            raise FednerError(
-                f"grid: found {self.bits!r} bits; expected {_LEAST_BITS} to {_MOST_BITS}"
-            )
+        if self.bits not in _WIDTHS:
+            raise FednerError(f"grid: found {self.bits!r} bits; expected 32 or 64")
 
     @property
     def dtype(self) -> np.dtype[Any]:
         """The type of a word."""
-        return np.dtype(np.uint32 if self.bits <= _NARROW else np.uint64)
+        return np.dtype(np.uint32 if self.bits == 32 else np.uint64)
 
     def largest_count(self, num_summands: int) -> int:
         """Return the largest |k| of which so many can be added."""
@@ -121,19 +120,11 @@ class Grid:
         """Return a sum of words as signed multiples of the step."""
         if total.dtype != self.dtype:
             raise FednerError(f"grid: found words of type {total.dtype}; expected {self.dtype}")
-        unused = 8 * self.dtype.itemsize - self.bits
-        signed = np.dtype(f"i{self.dtype.itemsize}")
-        # Shifted up and down again, the sign bit of the sum becomes that of the word.
-        shifted = (total << self.dtype.type(unused)).view(signed) >> signed.type(unused)
-        counts: npt.NDArray[np.int64] = shifted.astype(np.int64)
+        counts: npt.NDArray[np.int64] = total.view(f"i{total.itemsize}").astype(np.int64)
         return counts
 
     def _wrapped(self, counts: npt.NDArray[np.int64]) -> Words:
-        words = counts.view(np.uint64).astype(self.dtype)
-        unused = 8 * self.dtype.itemsize - self.bits
-        if unused:
-            words &= self.dtype.type(2**self.bits - 1)
-        return words
+        return counts.view(np.uint64).astype(self.dtype)
 
     def _require_range(self, least: int, most: int, num_summands: int) -> None:
         largest = self.largest_count(num_summands)
