@@ -131,8 +131,9 @@ class Grid:
         if max(-least, most) <= largest:
             return
         # The number itself is not told: it is a platform's own.
+        limit = f"{self.largest(num_summands):g}"
         raise OutOfRangeError(
-            f"numbers refused before they are masked: some are larger than {self.largest(num_summands):g},"
-            f" of which {num_summands} can be added in {self.bits} bits with step {self.step:g}",
+            f"numbers refused before they are masked: some are larger than {limit}, of which "
+            f"{num_summands} can be added in {self.bits} bits with step {self.step:g}",
             "Lower the learning rate or max_grad_norm: no sound update is that large.",
         )

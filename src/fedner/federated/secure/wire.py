@@ -15,8 +15,8 @@ _NUMBER_BYTES = 8
 def packed(*parts: Part) -> bytes:
     """Return parts one after the other, each behind its length.
 
-    >>> packed("ab", b"c")
-    b'\\x00\\x00\\x00\\x02ab\\x00\\x00\\x00\\x01c'
+    >>> packed("ab", b"c").hex()
+    '0000000261620000000163'
     """
     return b"".join(_LENGTH.pack(len(each)) + each for each in map(_as_bytes, parts))
 

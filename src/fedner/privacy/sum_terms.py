@@ -16,10 +16,12 @@ class SumTerms:
     Attributes:
         num_platforms: n: how many are asked in a round.
         colluding: c: how many of them may work together with the server.
+        quorum: How many must be left by the study; None wants all.
     """
 
     num_platforms: int
     colluding: int = 1
+    quorum: int | None = None
 
     def __post_init__(self) -> None:
         """Refuse terms that no round could meet."""
@@ -41,6 +43,12 @@ class SumTerms:
     @property
     def least_survivors(self) -> int:
         """How many platforms are in a sum at least; with fewer it stays unopened."""
+        asked = self.num_platforms if self.quorum is None else self.quorum
+        return max(self.least_quorum, asked)
+
+    @property
+    def least_quorum(self) -> int:
+        """The smallest quorum that a study may have."""
         return max(self.threshold, self.colluding + 2)
 
     @property
