@@ -59,6 +59,9 @@ class MaskingPlatform:
     name: str
     seeds: dict[str, int] = field(default_factory=dict)
 
+    def num_sent(self, order: Order) -> int:  # noqa: ARG002 - of the protocol
+        return 0
+
     def phase(self, order: Order) -> SumMessage:
         if order.phase == 1:
             later = [other for other in sorted(order.batches) if other > self.name]
@@ -86,6 +89,8 @@ class MaskingPlatform:
 @dataclass
 class MaskingServer:
     """The coordinator's side of one round."""
+
+    order: Order
 
     def relay(self, phase: int, messages: Mapping[str, SumMessage]) -> Relayed:
         return relayed_entries(messages) if phase == 1 else {}

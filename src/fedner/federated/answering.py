@@ -55,7 +55,7 @@ from fedner.federated.messages import (
 from fedner.federated.orders import Expected, OrderRefusedError, RoundPassedError, checked_order
 from fedner.federated.platform import LocalPart, Platform
 from fedner.federated.platform_state import PlatformState
-from fedner.federated.summation import PLAIN, PlatformSum, Summation
+from fedner.federated.summation import PLAIN, PlatformSum, Summation, SumRefusedError
 from fedner.federated.tensor_bytes import NotFiniteError
 from fedner.privacy.events import to_json
 from fedner.privacy.scores import NoisedScores
@@ -73,6 +73,7 @@ _CODES: tuple[tuple[type[FednerError], str], ...] = (
     (RoundPassedError, "round-passed"),
     (FolderInUseError, "folder-in-use"),
     (NotFiniteError, "not-finite"),
+    (SumRefusedError, "sum-refused"),
     (FednerError, "error"),
 )
 _log = logging.getLogger(__name__)
@@ -199,7 +200,8 @@ class Answering:
 
     def _do(self, order: Order) -> Reply:
         if order.verb == "round":
-            update = self._live(order.round - 1).run_round(self._algorithm, order)
+            attempt = self._sums().num_sent(order)
+            update = self._live(order.round - 1).run_round(self._algorithm, order, attempt)
             return self._sums().protect(order, update)
         if order.verb == "sum":
             return self._phase(order)

@@ -199,6 +199,7 @@ def _split(message: Message) -> tuple[Facts, Parts]:
         facts["event"] = None if message.event is None else dict(message.event)
         return facts, {}
     if isinstance(message, SumMessage):
+        facts["event"] = None if message.event is None else dict(message.event)
         return facts, {"entries": _as_tensors(message.entries), "tensors": dict(message.tensors)}
     return facts, {}
 
@@ -255,7 +256,11 @@ _FORMS: dict[str, _Form] = {
         _update,
     ),
     "score-report/1": _Form({**_WHOSE, "scores": dict, "noised": dict, "event": dict}, {}, _report),
-    "sum/1": _Form({**_WHOSE, "phase": int}, {"entries": BYTES, "tensors": NUMBERS}, _sum_message),
+    "sum/1": _Form(
+        {**_WHOSE, "phase": int, "event": dict},
+        {"entries": BYTES, "tensors": NUMBERS},
+        _sum_message,
+    ),
     "failure/1": _Form({**_WHOSE, "code": str}, {}, _failure),
 }
 _FORM_OF: dict[type, str] = {

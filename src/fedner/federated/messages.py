@@ -36,6 +36,7 @@ MOST_NAME = 500
 MOST_PLATFORMS = 100_000
 MOST_STORED = 1_000
 MOST_LABELS = 10_000
+MOST_ENTRY = 4096  # bytes: keys, signatures and shares take less than 1,000
 
 
 def nothing_shared() -> SharedState:
@@ -127,8 +128,10 @@ class SumMessage:
         platform: Whose it is.
         round: The round that is summed up.
         phase: The phase that it answers.
-        entries: What is for other platforms, by recipient.
+        entries: What is for other platforms, by recipient; shares that are given, by whose they
+            are.
         tensors: Masked values, for the coordinator.
+        event: What the privacy accountant recorded for the masked values; None without privacy.
     """
 
     platform: str
@@ -136,6 +139,7 @@ class SumMessage:
     phase: int
     entries: Mapping[str, bytes] = field(default_factory=dict)
     tensors: Mapping[str, Tensor] = field(default_factory=dict)
+    event: Mapping[str, Any] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,7 +162,8 @@ class Failure:
         return FAILURES[self.code if is_code(self.code) else "malformed"]
 
 
-Reply = Update | ScoreReport | SumMessage | Failure
+Costed = Update | ScoreReport | SumMessage
+Reply = Costed | Failure
 Message = Order | Reply
 
 
@@ -221,6 +226,15 @@ def order_problem(order: Order) -> str | None:
         return f"batches for {len(order.batches)} platforms; expected at most {MOST_PLATFORMS}"
     if not all(is_number(size, 1) for size in order.batches.values()):
         return "batches other than whole numbers of at least 1"
+    return _entries_problem(order.relayed)
+
+
+def _entries_problem(entries: Mapping[str, bytes]) -> str | None:
+    """Return what is wrong with what platforms send each other, or None."""
+    if len(entries) > MOST_PLATFORMS or not all(is_name(name) for name in entries):
+        return "entries for platforms that are no names, or too many"
+    if any(len(data) > MOST_ENTRY for data in entries.values()):
+        return f"an entry of more than {MOST_ENTRY} bytes"
     return None
 
 
@@ -237,8 +251,7 @@ def reply_problem(reply: Reply) -> str | None:
     if isinstance(reply, SumMessage):
         if not is_number(reply.phase, 1):
             return f"phase {reply.phase!r:.40}; expected a whole number from 1 up"
-        are_sound = all(is_name(name) for name in reply.entries)
-        return None if are_sound else "entries for platforms that are no names"
+        return _entries_problem(reply.entries) or _event_problem(reply)
     return None if is_code(reply.code) else "an unknown code"
 
 
@@ -262,7 +275,7 @@ def _are_rounds(stored: object) -> bool:
     return are_numbers and all(one < other for one, other in pairwise(stored))
 
 
-def _event_problem(reply: Update | ScoreReport) -> str | None:
+def _event_problem(reply: Costed) -> str | None:
     if reply.event is None:
         return None
     try:
@@ -299,7 +312,7 @@ def _are_scores(scores: object) -> bool:
     return all(len(each) <= MOST_LABELS and all(map(is_name, each)) for each in named)
 
 
-def release_of(reply: Update | ScoreReport) -> GaussianRelease | None:
+def release_of(reply: Costed) -> GaussianRelease | None:
     """Return what a reply says that its release cost; None without differential privacy.
 
     Raises:
@@ -320,7 +333,7 @@ def release_of(reply: Update | ScoreReport) -> GaussianRelease | None:
     return release
 
 
-def mark_of(reply: Update | ScoreReport) -> LedgerMark | None:
+def mark_of(reply: Costed) -> LedgerMark | None:
     """Return where the platform's ledger stands, as the reply says it.
 
     Raises:

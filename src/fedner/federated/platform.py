@@ -211,8 +211,14 @@ class Platform:
             return float(self.sampler.size)
         return self.privacy.settings.units_in_slice / len(self.sampler.pools)
 
-    def run_round(self, algorithm: "LocalPart", broadcast: Order) -> Update:
+    def run_round(self, algorithm: "LocalPart", broadcast: Order, attempt: int = 0) -> Update:
         """Work through one round of an algorithm and return what may be transmitted.
+
+        Args:
+            algorithm: What it does.
+            broadcast: The order.
+            attempt: How often hidden values of the round left before: under differential privacy
+                another attempt is another release, noised and charged anew.
 
         Raises:
             OrderRefusedError: If the broadcast is not an order of the study.
@@ -229,6 +235,8 @@ class Platform:
         else:
             self._begin_dp(self.privacy, algorithm, turn, order.batches[self.name])
             asked = self._identity(algorithm)
+            if attempt and not self.privacy.settings.source.is_simulation:
+                asked = f"{asked} attempt {attempt}"
             update = record_release(self, self.privacy, order, work, asked)
         self.run = order.run
         return update

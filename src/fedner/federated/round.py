@@ -73,7 +73,7 @@ def take_round(engine: Engine, order: Order, screen: Screen, rules: RoundRules) 
     """
     if rules.summation.at_server is None:
         return _plain_round(engine, order, screen, rules)
-    return _PhasedRound(engine, order, screen, rules).take(rules.summation.at_server())
+    return _PhasedRound(engine, order, screen, rules).take(rules.summation.at_server(order))
 
 
 def _plain_round(engine: Engine, order: Order, screen: Screen, rules: RoundRules) -> Taken:
@@ -180,6 +180,7 @@ class _PhasedRound:
         """Divide the total by the weights of those who are in it, or let the rule noise it."""
         weights, names = self.rules.weights, sorted(values)
         total, extra = parts_of(side.total(values, after))
+        total = map_shared(lambda all_, own: all_.to(own.device), total, self.order.shared)
         weight = sum(weights[name] for name in names)
         if self.rules.rule is WeightedMean:
             tensors = _divided(total, weight, self.order.shared)
@@ -194,4 +195,6 @@ class _PhasedRound:
 
 
 def _divided(total: SharedState, weight: float, like: SharedState) -> SharedState:
-    return map_shared(lambda all_, own: (all_.double() / weight).to(own.dtype), total, like)
+    return map_shared(
+        lambda all_, own: (all_.double() / weight).to(own.device, own.dtype), total, like
+    )

@@ -12,7 +12,7 @@ What a platform puts in is up to it: one that shall weigh more multiplies its up
 coordinator divides the total by the weights of those who are in it, or noises it.
 
 `PLAIN` has no phases: updates come as they are, are screened one by one and folded by the rule of
-the run. To add another: a record like `PLAIN`, with both sides (see
+the run. `secure_sum` hides them. To add another: a record like `PLAIN`, with both sides (see
 `tests/extending/test_add_summation.py`).
 """
 
@@ -30,8 +30,19 @@ Relayed = Mapping[str, Mapping[str, bytes]]
 Totals = Mapping[str, Tensor]
 
 
+class SumRefusedError(FednerError):
+    """A phase of a summation that a platform refuses."""
+
+
 class PlatformSum(Protocol):
     """A platform's side."""
+
+    def num_sent(self, order: Order) -> int:
+        """Return how often values of the order's round left, hidden, in this run.
+
+        They may have been opened since without this platform. Under differential privacy a round
+        that is asked for again is then another release.
+        """
 
     def phase(self, order: Order) -> SumMessage:
         """Answer a `sum` order; secrets stay here."""
@@ -74,14 +85,15 @@ class Summation:
     Attributes:
         name: What people call it.
         at_platform: Makes a platform's side, of its name; it lives as long as its process.
-        at_server: Makes the coordinator's side of one round; None where updates come in the clear.
+        at_server: Makes the coordinator's side of one round, of the round's order; None where
+            updates come in the clear.
         before: How many phases come before the values.
         after: How many come after them.
     """
 
     name: str
     at_platform: Callable[[str], PlatformSum]
-    at_server: Callable[[], ServerSum] | None = None
+    at_server: Callable[[Order], ServerSum] | None = None
     before: int = 0
     after: int = 0
 
@@ -93,6 +105,10 @@ class Summation:
 
 class _PlainSum:
     """The side of a platform that hides nothing."""
+
+    def num_sent(self, order: Order) -> int:  # noqa: ARG002 - of the protocol
+        """Return 0: what was sent is sent again as it was."""
+        return 0
 
     def phase(self, order: Order) -> SumMessage:
         """Refuse: there is no such phase."""

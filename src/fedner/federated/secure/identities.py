@@ -7,6 +7,7 @@ apart from anybody else: they show that signatures are made and checked, and pro
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import lru_cache
 from hashlib import sha256
 from typing import Protocol
 
@@ -48,7 +49,7 @@ class SimulatedIdentity:
     @property
     def public(self) -> bytes:
         """The public key."""
-        return _simulated_key(self.study, self.name).public_key().public_bytes_raw()
+        return _simulated_public(self.study, self.name)
 
     def sign(self, data: bytes) -> bytes:
         """Return this platform's signature."""
@@ -56,7 +57,7 @@ class SimulatedIdentity:
 
     def is_signed(self, name: str, public: bytes, data: bytes, signature: bytes) -> bool:
         """Whether a platform of the simulation signed some data."""
-        if public != SimulatedIdentity(self.study, name).public:
+        if public != _simulated_public(self.study, name):
             return False
         try:
             Ed25519PublicKey.from_public_bytes(public).verify(signature, data)
@@ -65,6 +66,12 @@ class SimulatedIdentity:
         return True
 
 
+@lru_cache(maxsize=1024)
+def _simulated_public(study: str, name: str) -> bytes:
+    return _simulated_key(study, name).public_key().public_bytes_raw()
+
+
+@lru_cache(maxsize=1024)
 def _simulated_key(study: str, name: str) -> Ed25519PrivateKey:
     seed = sha256(packed("fedner simulated identity", study, name)).digest()
     return Ed25519PrivateKey.from_private_bytes(seed)

@@ -1,0 +1,127 @@
+"""What a platform keeps of its sums: which values left, and for which list it opened them.
+
+A server that opens one round for two lists could subtract: what is in one sum and not in the other
+is one platform's update. So a platform gives its shares for one list of a round only, and notes it
+on the disk before they leave. Another list is refused, in another run of the same study too, whose
+seeds and so whose updates are the same. The exception: values that carry the cost of differential
+privacy and are others than before, since they were noised and charged anew.
+
+A sum may be opened without this platform's shares as soon as its masked values left. That is noted
+too: asked for the round again, it makes a new release (`num_sent`).
+"""
+
+import json
+import os
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Literal
+
+from fedner.durable import OWNER_ONLY, append_whole, owner_folder, sync_folder
+from fedner.errors import FednerError
+from fedner.federated.strict_json import read_json
+from fedner.federated.summation import SumRefusedError
+
+FILE = "secure-sums.jsonl"
+_MOST_LINE = 10_000
+
+
+@dataclass(frozen=True, slots=True)
+class SumLine:
+    """One line.
+
+    Attributes:
+        entry: Whether masked values were about to leave, or shares that open them.
+        study: The digest of the study.
+        run: The run.
+        round: The round.
+        values: The digest of the values before they were masked: stays here.
+        members: The digest of the list of survivors; empty of values.
+    """
+
+    entry: Literal["sent", "opened"]
+    study: str
+    run: str
+    round: int
+    values: str
+    members: str = ""
+
+
+@dataclass(slots=True)
+class OpenedSums:
+    """The file, or the memory of a process where there is none.
+
+    Attributes:
+        path: The file; None keeps lines in memory.
+    """
+
+    path: Path | None = None
+    _lines: dict[tuple[str, int], list[SumLine]] | None = field(default=None, repr=False)
+
+    def num_sent(self, study: str, run: str, round_: int) -> int:
+        """Return how often masked values of a round left in a run."""
+        lines = self._of(study, round_)
+        return sum(each.entry == "sent" and each.run == run for each in lines)
+
+    def note_sent(self, study: str, run: str, round_: int, values: str) -> None:
+        """Note, durably, that masked values are about to leave."""
+        self._append(SumLine("sent", study, run, round_, values))
+
+    def note_opened(self, line: SumLine, *, is_charged: bool) -> None:
+        """Note, durably, that shares for a list are about to leave.
+
+        Args:
+            line: Names study, run, round, values and list.
+            is_charged: Whether the values carry what they cost under differential privacy.
+
+        Raises:
+            SumRefusedError: If the round was opened for another list.
+        """
+        for earlier in self._of(line.study, line.round):
+            is_other = earlier.entry == "opened" and earlier.members != line.members
+            if is_other and not (is_charged and earlier.values != line.values):
+                raise SumRefusedError(
+                    f"round {line.round} of this study was opened before, in run "
+                    f"{earlier.run!r:.100}, for another list of platforms; nothing is sent",
+                    "With two lists a server could subtract one platform's update. Go on when the "
+                    "platforms of the first list are there again, or begin a study with another "
+                    "seed.",
+                )
+        self._append(line)
+
+    def _of(self, study: str, round_: int) -> list[SumLine]:
+        if self._lines is None:
+            self._lines = {}
+            for line in self._read():
+                self._lines.setdefault((line.study, line.round), []).append(line)
+        return self._lines.setdefault((study, round_), [])
+
+    def _read(self) -> Iterator[SumLine]:
+        """Yield the lines of the file; one that a kill cut off was never acted on."""
+        if self.path is None or not self.path.is_file():
+            return
+        for raw in self.path.read_bytes().split(b"\n")[:-1]:
+            try:
+                yield SumLine(**read_json(raw, _MOST_LINE))
+            except (FednerError, TypeError) as error:
+                raise FednerError(
+                    f"{self.path} is damaged: {error}",
+                    "Restore it from your backup: without it a round could be opened twice.",
+                ) from error
+
+    def _append(self, line: SumLine) -> None:
+        known = self._of(line.study, line.round)
+        if self.path is not None:
+            owner_folder(self.path.parent)
+            is_new = not self.path.exists()
+            handle = os.open(self.path, os.O_RDWR | os.O_CREAT, OWNER_ONLY)
+            try:
+                data = self.path.read_bytes()
+                os.ftruncate(handle, data.rfind(b"\n") + 1)
+                append_whole(handle, json.dumps(asdict(line), sort_keys=True).encode() + b"\n")
+                os.fsync(handle)
+            finally:
+                os.close(handle)
+            if is_new:
+                sync_folder(self.path.parent)
+        known.append(line)
