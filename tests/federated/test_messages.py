@@ -220,6 +220,7 @@ FIELDS = {
         "phase": "int",
         "entries": "Mapping[str, bytes]",
         "tensors": "Mapping[str, Tensor]",
+        "event": "Mapping[str, Any] | None",
     },
     Failure: {"platform": "str", "round": "int", "code": "str"},
 }

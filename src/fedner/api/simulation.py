@@ -13,7 +13,7 @@ from fedner.corpus.document import Corpus
 from fedner.errors import FednerError
 from fedner.federated.algorithms import Algorithm
 from fedner.federated.record import RoundRecord
-from fedner.federated.summation import PLAIN, Summation
+from fedner.federated.summation import Summation
 from fedner.privacy.mechanisms import Mechanism
 from fedner.runs.folder import CENTRALIZED, DISCLOSURE, RunFolder
 from fedner.runs.initial_model import located_initial
@@ -69,7 +69,7 @@ def simulate(
     *,
     algorithm: Algorithm | None = None,
     mechanism: Mechanism | None = None,
-    summation: Summation = PLAIN,
+    summation: Summation | None = None,
     engine: EngineSettings | None = None,
     split: Table | None = None,
     words: Path | str | None = None,
@@ -100,7 +100,7 @@ def simulate(
         folder: The run folder, for report, record and resuming; None keeps nothing on disk.
         algorithm: An algorithm of one's own in place of the one that the study names.
         mechanism: A mechanism of one's own in place of the one that the study names.
-        summation: How updates become one sum.
+        summation: How updates become one sum, in place of what the study says.
         engine: Workers, device and more; by default this process and the CPU.
         split: What each platform is tested on, as the table [platforms.split] of a file has it; by
             default a fifth of its sentences.

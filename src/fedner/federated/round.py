@@ -116,6 +116,8 @@ class _PhasedRound:
             came = self._phase(phase, names)
             self.relayed, names = side.relay(phase, came), list(came)
         values = self._values(summation.before + 1, names)
+        values = {name: each for name, each in values.items() if self.screen.takes_cost(each)}
+        self._require_quorum(values, len(names), f"round {self.order.round}, values")
         self.relayed = side.relay(summation.before + 1, values)
         after = {}
         names = list(values)
@@ -166,9 +168,14 @@ class _PhasedRound:
         }
         odd = [failure(name, order.round, "malformed") for name in answers.replies.keys() - came]
         self.gone += [missing(each, order.verb) for each in sorted(odd, key=lambda f: f.platform)]
-        what = f"round {order.round}, phase {order.phase}"
-        require_quorum(len(came), len(names), self.gone, rules.quorum, what)
+        self._require_quorum(came, len(names), f"round {order.round}, phase {order.phase}")
         return came
+
+    def _require_quorum(self, came: Mapping[str, SumMessage], num_asked: int, what: str) -> None:
+        refused = [f"{each.platform}: refused, {each.message}" for each in self.screen.refusals]
+        # Without a quorum everybody must be in the sum.
+        quorum = num_asked if self.rules.quorum is None else self.rules.quorum
+        require_quorum(len(came), num_asked, self.gone, quorum, what, refused)
 
     @torch.no_grad()
     def _combined(

@@ -24,6 +24,7 @@ from fedner.federated.messages import (
     Failure,
     Order,
     Reply,
+    SumMessage,
     Update,
     fact_problem,
     failure,
@@ -183,7 +184,14 @@ class Screen:
         else:
             self.failures.append(failed)
 
-    def _unlike_its_ledger(self, update: Update) -> tuple[Code, str] | None:
+    def takes_cost(self, hidden: SumMessage) -> bool:
+        """Note what hidden values cost; refuse them where the ledger behind them is another."""
+        problem = self._unlike_its_ledger(hidden)
+        if problem is not None:
+            self._refuse(hidden.platform, *problem)
+        return problem is None
+
+    def _unlike_its_ledger(self, update: Update | SumMessage) -> tuple[Code, str] | None:
         """Note what a release cost; return what is wrong with the ledger behind it, or None."""
         try:
             release = release_of(update)

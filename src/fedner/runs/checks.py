@@ -22,6 +22,7 @@ from fedner.runs.embedding_checks import initial_problems, path_problems
 from fedner.runs.platform_checks import data_problems
 from fedner.runs.privacy_checks import mechanism_for, privacy_problems
 from fedner.runs.study_defaults import algorithm_in_force, with_defaults
+from fedner.runs.sums import sum_problems
 from fedner.runs.type_descriptions import has_described_head, head_of, head_problems
 from fedner.settings import (
     HASHED,
@@ -100,6 +101,7 @@ def public_problems(settings: Settings) -> list[SettingProblem]:
         *_declared_problems(settings),
         *_finish_problems(settings),
         *_privacy_problems(settings),
+        *sum_problems(settings, mechanism_for(settings.privacy)),
     ]
 
 
@@ -137,6 +139,7 @@ def require_fitting(
         return
     chosen = algorithm_of(settings) if algorithm is None else algorithm
     problems = [*_batch_problems(settings, chosen), *_encoding_problems(settings, chosen)]
+    problems += sum_problems(settings, mechanism_for(settings.privacy, mechanism))
     if mechanism_for(settings.privacy, mechanism) is not None:
         problems += privacy_problems(settings, chosen, mechanism)
     if problems:

@@ -10,7 +10,7 @@ from pathlib import Path
 from fedner.federated.algorithms import Algorithm
 from fedner.federated.engine import Engine
 from fedner.federated.run import OnRound, RunRecord, run
-from fedner.federated.summation import PLAIN, Summation
+from fedner.federated.summation import Summation
 from fedner.privacy.mechanisms import Mechanism
 from fedner.runs.blueprint import blueprint
 from fedner.runs.folder import INITIAL, RunFolder
@@ -28,6 +28,7 @@ from fedner.runs.public_files import PublicFiles, declared_files
 from fedner.runs.report.coordinator import write_coordinator_report
 from fedner.runs.schedule import algorithm_for, run_settings
 from fedner.runs.shared_model import write_shared_model
+from fedner.runs.sums import summation_of
 from fedner.settings import Study
 
 
@@ -38,7 +39,7 @@ def coordinate(
     *,
     algorithm: Algorithm | None = None,
     mechanism: Mechanism | None = None,
-    summation: Summation = PLAIN,
+    summation: Summation | None = None,
     resume: bool = False,
     on_round: OnRound | None = None,
     files: PublicFiles | None = None,
@@ -69,7 +70,8 @@ def coordinate(
             study that is deployed under differential privacy refuses.
         algorithm: An algorithm of one's own in place of the one that the study names.
         mechanism: A mechanism of one's own in place of the one that the study names.
-        summation: How updates become one sum; the platforms must have the same.
+        summation: How updates become one sum, in place of what the study says; the platforms must
+            have the same.
         resume: Go on from the newest round that coordinator and platforms have stored.
         on_round: Called with the record of each round.
         files: The study's embeddings, opened: needed only where the study trains them.
@@ -85,11 +87,12 @@ def coordinate(
     chosen = algorithm_for(study, algorithm)
     plan = blueprint(study, declared_files(study) if files is None else files, device, mechanism)
     require_provable(study, chosen, plan.mechanism)
-    require_charged(study, summation)
+    sums = summation_of(study, chosen) if summation is None else summation
+    require_charged(study, sums)
     model = _initial(study, initial)
     first, began = first_weights(plan, model), None if model is None else facts_of(study, model)
     settings = run_settings(study, chosen, server_noise(plan, chosen), run_name)
-    settings = replace(settings, summation=summation)
+    settings = replace(settings, summation=sums)
     if folder is not None:
         RunFolder(Path(folder)).keep_study(study)
         if began is not None:

@@ -179,12 +179,12 @@ class DisclosureRecord:
             FednerError: It cannot be written, or the record was tampered with. Send nothing then.
         """
         from fedner.federated.message_bytes import to_bytes
-        from fedner.federated.messages import ScoreReport, Update, release_of
+        from fedner.federated.messages import Failure, release_of
         from fedner.runs.reply_log import sent_of
 
         held = protection or Protection()
         message = to_bytes(reply) if data is None else data
-        event = release_of(reply) if isinstance(reply, Update | ScoreReport) else None
+        event = None if isinstance(reply, Failure) else release_of(reply)
         facts = asdict(sent_of(order, reply))
         facts |= {"num_bytes": len(message), "message_digest": sha256(message).hexdigest()}
         return self._write(

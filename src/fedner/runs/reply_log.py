@@ -64,7 +64,7 @@ def sent_of(order: Order, reply: Reply) -> Sent:
         payload_bytes(order),
         isinstance(reply, Update) and reply.loss is not None,
         isinstance(reply, ScoreReport) and bool(reply.scores or reply.noised),
-        reply.event if isinstance(reply, Update | ScoreReport) else None,
+        None if isinstance(reply, Failure) else reply.event,
         reply.code if isinstance(reply, Failure) else "",
     )
 

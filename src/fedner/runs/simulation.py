@@ -20,7 +20,7 @@ from fedner.federated.answering import one_thread
 from fedner.federated.checkpoints import platform_folder
 from fedner.federated.engine import Engine
 from fedner.federated.record import RoundRecord
-from fedner.federated.summation import PLAIN, Summation
+from fedner.federated.summation import Summation
 from fedner.models.device import require_device
 from fedner.privacy.mechanisms import Mechanism
 from fedner.runs.annotated_types import IN_FILE, Wording
@@ -61,6 +61,7 @@ from fedner.runs.site import Site, open_site
 from fedner.runs.site_answer import SiteAnswer
 from fedner.runs.site_results import show_results, write_results
 from fedner.runs.site_taggers import finished_methods
+from fedner.runs.sums import sum_warnings, summation_of
 from fedner.scoring import Scores
 from fedner.settings import NamedModel, Settings, SettingsError, platform_settings_of, study_of
 
@@ -97,7 +98,7 @@ def train_run(
     resume: bool = False,
     algorithm: Algorithm | None = None,
     mechanism: Mechanism | None = None,
-    summation: Summation = PLAIN,
+    summation: Summation | None = None,
     progress: Progress | None = None,
     corpora: Mapping[str, Corpus] | None = None,
 ) -> RunScores:
@@ -109,7 +110,7 @@ def train_run(
         resume: Go on with the run that the folder holds.
         algorithm: An algorithm of one's own in place of the one that the settings name.
         mechanism: A mechanism of one's own in place of the one that the settings name.
-        summation: How updates become one sum.
+        summation: How updates become one sum, in place of what the settings say.
         progress: Who hears how far it is.
         corpora: The platforms' texts where they are in memory.
 
@@ -135,7 +136,10 @@ def train_run(
     if initial is not None:
         _tell_beginning(sites[0], initial, tell)
     chosen = algorithm_for(sites[0].study, algorithm)
-    require_charged(sites[0].study, summation)
+    for warning in sum_warnings(sites[0].study):
+        tell.say(f"warning: {warning}")
+    sums = summation_of(sites[0].study, chosen) if summation is None else summation
+    require_charged(sites[0].study, sums)
     tell.data(sites)
     was_there = path.exists()
     folder = begin(path, settings, resume=resume)
@@ -237,7 +241,7 @@ def _train(
     settings: Settings,
     sites: Sequence[Site],
     algorithm: Algorithm,
-    summation: Summation,
+    summation: Summation | None,
     folder: RunFolder,
     tell: Progress,
     initial: InitialModel | None,
@@ -247,7 +251,8 @@ def _train(
     """Train the local-only baselines, then the federation to its last round."""
     study, plan = sites[0].study, sites[0].blueprint
     folder.keep_study(study)
-    keep_parts(folder, parts_of(algorithm, plan.mechanism, summation))
+    sums = summation_of(study, algorithm) if summation is None else summation
+    keep_parts(folder, parts_of(algorithm, plan.mechanism, sums))
     if LOCAL_ONLY in study.training.baselines:
         _train_baselines(settings, sites, algorithm, tell)
     run_name = ledger_name(folder, study)
@@ -278,7 +283,7 @@ def engine_for(
     settings: Settings,
     sites: Sequence[Site],
     algorithm: Algorithm,
-    summation: Summation = PLAIN,
+    summation: Summation | None = None,
 ) -> Engine:
     """Return what runs the sites: this process, or workers on the CPU.
 
@@ -301,7 +306,7 @@ def engine_for(
 
 
 def _answer(
-    sites: Mapping[str, Site], algorithm: Algorithm, summation: Summation, name: str
+    sites: Mapping[str, Site], algorithm: Algorithm, summation: Summation | None, name: str
 ) -> SiteAnswer:
     return SiteAnswer(sites[name], algorithm, summation)
 

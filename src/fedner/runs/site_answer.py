@@ -2,12 +2,14 @@
 
 from functools import partial
 
+from fedner.errors import FednerError
 from fedner.federated.algorithms import Algorithm
 from fedner.federated.answering import PATIENCE, Answering
 from fedner.federated.encoding import require_encodable
 from fedner.federated.messages import Order, Reply, ScoreReport
 from fedner.federated.platform import Platform
-from fedner.federated.summation import PLAIN, Summation
+from fedner.federated.secure.opened import FILE as OPENED
+from fedner.federated.summation import Summation
 from fedner.runs.folder import FEDERATED, LOCAL_ONLY
 from fedner.runs.local_training import finetune, train_baseline, train_private_part
 from fedner.runs.reply_log import REPLIES, ReplyLog, sent_of
@@ -16,6 +18,7 @@ from fedner.runs.site import Site
 from fedner.runs.site_platform import build_platform
 from fedner.runs.site_results import score_report, write_results
 from fedner.runs.site_taggers import finished_methods, keep_tagger
+from fedner.runs.sums import OwnPart, simulated_identities, summation_of
 from fedner.training import load
 
 
@@ -34,7 +37,7 @@ class SiteAnswer:
         self,
         site: Site,
         algorithm: Algorithm | None = None,
-        summation: Summation = PLAIN,
+        summation: Summation | None = None,
         *,
         patience: float = PATIENCE,
     ) -> None:
@@ -43,14 +46,16 @@ class SiteAnswer:
         Args:
             site: The platform.
             algorithm: The federation's; None takes the one that the study names.
-            summation: How replies become one sum.
+            summation: How replies become one sum; None takes what the study says, under a secure
+                sum with the keys of a simulation.
             patience: How many seconds it waits for another process that works in its folder.
 
         Raises:
             FednerError: The study's encoding does not fit algorithm or summation.
         """
         algorithm = algorithm_for(site.study) if algorithm is None else algorithm
-        require_encodable(site.study.transport.encoding, algorithm.sends, summation)
+        sums = simulated_sum(site, algorithm) if summation is None else summation
+        require_encodable(site.study.transport.encoding, algorithm.sends, sums)
         self._site = site
         self._answering = Answering(
             site.name,
@@ -60,7 +65,7 @@ class SiteAnswer:
             study=site.study.digest,
             rounds=num_rounds(site.study, algorithm),
             reports_scores=site.own.policy.sends_scores,
-            summation=summation,
+            summation=sums,
             finish=partial(finish, site, algorithm),
             patience=patience,
         )
@@ -80,6 +85,24 @@ class SiteAnswer:
         """Let go of the platform, its ledger, its folder and its record."""
         self._answering.close()
         self._log.close()
+
+
+def simulated_sum(site: Site, algorithm: Algorithm) -> Summation:
+    """Return how replies become one sum, with the keys of a simulation where they are signed.
+
+    Raises:
+        FednerError: The study is deployed: its platforms sign with keys of their own.
+    """
+    study = site.study
+    if not study.transport.secure_sum:
+        return summation_of(study, algorithm)
+    if study.is_deployed:
+        raise FednerError(
+            f"{site.name}: a secure sum of a deployed study without the platform's own key",
+            "Take part with `fedner platform start`, or give a summation with identities.",
+        )
+    own = OwnPart(simulated_identities(study), site.folder.path / OPENED)
+    return summation_of(study, algorithm, own)
 
 
 def _built(site: Site, algorithm: Algorithm, _: str) -> Platform:

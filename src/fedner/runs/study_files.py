@@ -17,6 +17,7 @@ from fedner.runs.study_checks import (
     text_findings,
 )
 from fedner.runs.study_defaults import with_defaults
+from fedner.runs.sums import sum_warnings
 from fedner.settings import (
     EngineSettings,
     PlatformSettings,
@@ -79,6 +80,7 @@ def check_files(
     warnings: list[str] = []
     if study is None or problems:
         return study, problems, warnings
+    warnings += sum_warnings(study)
     for path, own in zip(platform_paths, platforms, strict=True):
         found, remarks = text_findings(study, own)
         problems += _of_file(path, found)

@@ -114,7 +114,7 @@ def _described(study: Study, used: str) -> str:
 
 def _company_problems(study: Study, own: PlatformSettings) -> Iterator[SettingProblem]:
     """Yield a study whose server sees single updates, or sums of too few."""
-    if own.policy.secure_sum:
+    if own.policy.secure_sum and not study.transport.secure_sum:
         yield SettingProblem(
             "policy.secure_sum", "a study whose server sees each update", "a secure sum"
         )

@@ -341,9 +341,14 @@ class TransportSettings(Section):
     `encoding` makes them smaller for slow links: updates in "bfloat16" or "int8", what rounding
     left over is added to the next update of the platform, and the weights of a round come in
     bfloat16. The server's own weights stay float32.
+
+    With `secure_sum` updates are masked: the server opens the sum of all, and sees no single one.
+    `colluding` platforms may then work together with the server without learning more.
     """
 
     encoding: Encoding = "float32"
+    secure_sum: bool = False
+    colluding: Annotated[int, Field(ge=0, le=1000)] = 1
 
 
 class EngineSettings(Section):

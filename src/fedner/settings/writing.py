@@ -31,7 +31,7 @@ STUDY_COMMENTS = {
     "training": "how long, and in which batches",
     "participation": "who is asked in a round, and which updates are refused",
     "release": "who gets the trained model; every platform's policy must allow it",
-    "transport": "how numbers cross: float32, or smaller for slow links",
+    "transport": "how numbers cross: float32, or smaller for slow links; masked or not",
 }
 PLATFORM_COMMENTS = {
     "split": "what is tested on",

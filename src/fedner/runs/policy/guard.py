@@ -2,8 +2,10 @@
 
 import logging
 from collections import Counter, deque
+from collections.abc import Mapping
 from dataclasses import replace
 from datetime import UTC, datetime
+from typing import Any
 
 from fedner.durable import is_disk_full
 from fedner.errors import FednerError
@@ -175,7 +177,19 @@ def _reply_problem(site: Site, reply: Update | ScoreReport | SumMessage) -> str 
         if reply.scores and (site.study.is_deployed or not site.own.policy.sends_scores):
             return "scores that stay at home"
         return "scores that stay at home" if _noised_in_vain(site, reply) else None
-    return None
+    return _sum_problem(site, reply)
+
+
+def _sum_problem(site: Site, message: SumMessage) -> str | None:
+    """Return what is wrong with keys, shares or masked values that would be sent."""
+    if not site.study.transport.secure_sum:
+        return "a part of a sum that the study does not have"
+    if not {*message.entries} <= {*site.study.names}:
+        return "entries for others than the platforms of the study"
+    if not message.tensors:
+        return None
+    names = {key.partition("/")[2] for key in message.tensors}
+    return _tensor_problem(site, names, message.event)
 
 
 def _noised_in_vain(site: Site, report: ScoreReport) -> bool:
@@ -183,12 +197,18 @@ def _noised_in_vain(site: Site, report: ScoreReport) -> bool:
 
 
 def _update_problem(site: Site, update: Update) -> str | None:
-    allowed = {*site.blueprint.partition.shared}
     names = {*update.tensors, *update.extra, *(key.partition("/")[2] for key in update.scales)}
-    if not names <= allowed or not all(is_accepted_tensor(name, site.own) for name in names):
-        return "tensors that stay at home"
+    if names and site.study.transport.secure_sum:
+        return "an update in the clear, where the study has a secure sum"
     if update.loss is not None and (site.study.is_deployed or not site.own.policy.sends_loss):
         return "a loss that stays at home"
-    if names and site.study.is_deployed and update.event is None:
+    return _tensor_problem(site, names, update.event)
+
+
+def _tensor_problem(site: Site, names: set[str], event: Mapping[str, Any] | None) -> str | None:
+    allowed = {*site.blueprint.partition.shared}
+    if not names <= allowed or not all(is_accepted_tensor(name, site.own) for name in names):
+        return "tensors that stay at home"
+    if names and site.study.is_deployed and event is None:
         return "an update whose cost nobody counted"
     return None

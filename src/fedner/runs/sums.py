@@ -1,0 +1,183 @@
+"""How updates of a study become one sum: in the clear, or by a secure sum ([transport])."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from fedner.errors import FednerError
+from fedner.federated.algorithms import Algorithm
+from fedner.federated.secure_sum import GRID, mean_scales, secure_sum
+from fedner.federated.sizes import platform_weights
+from fedner.federated.summation import PLAIN, Summation
+from fedner.privacy.mechanisms import Mechanism
+from fedner.privacy.sum_terms import SumTerms
+from fedner.settings import SettingProblem, Settings, Study
+from fedner.settings.sections import ParticipationSettings, TransportSettings
+
+if TYPE_CHECKING:  # `cryptography` is an extra
+    from fedner.federated.secure.identities import MakeIdentity
+    from fedner.federated.secure.plan import SumPlan
+
+_UNSET = ParticipationSettings()
+_WHY_NOT_SINGLE = "Under a secure sum nobody sees a single update."
+
+
+@dataclass(frozen=True, slots=True)
+class OwnPart:
+    """What a platform brings to a secure sum.
+
+    Attributes:
+        identities: What it signs with, and knows others by.
+        record: Where it keeps which sums it opened; None keeps that in memory.
+    """
+
+    identities: "MakeIdentity"
+    record: Path | None = None
+
+
+def summation_of(study: Study, algorithm: Algorithm, own: OwnPart | None = None) -> Summation:
+    """Return how updates of a study become one sum.
+
+    Args:
+        study: The study.
+        algorithm: What platforms and coordinator compute.
+        own: What a platform brings; None for the coordinator, and for simulations, whose platforms
+            sign with keys that follow from the study.
+
+    Raises:
+        FednerError: The study asks for a secure sum that its platforms cannot have.
+    """
+    if not study.transport.secure_sum:
+        return PLAIN
+    if own is not None:
+        return secure_sum(sum_plan(study, algorithm), own.identities, own.record)
+    return secure_sum(sum_plan(study, algorithm), simulated_identities(study))
+
+
+def simulated_identities(study: Study) -> "MakeIdentity":
+    """Return what makes the identities of a simulation."""
+    from functools import partial
+
+    from fedner.federated.secure_sum import require_cryptography
+
+    require_cryptography()
+    from fedner.federated.secure.identities import SimulatedIdentity
+
+    return partial(SimulatedIdentity, study.digest)
+
+
+def sum_plan(study: Study, algorithm: Algorithm) -> "SumPlan":
+    """Return what everybody knows of a study's secure sum."""
+    from fedner.federated.secure_sum import require_cryptography
+
+    require_cryptography()
+    from fedner.federated.secure.plan import SumPlan
+
+    scales, factor = mean_scales(platform_weights(study.public_sizes, algorithm.weighting))
+    return SumPlan(
+        sum_terms(study),
+        GRID,
+        scales,
+        factor,
+        study.participation.norm_bound,
+        must_be_charged=study.is_deployed,
+    )
+
+
+def sum_terms(settings: Settings | Study) -> SumTerms:
+    """Return how many platforms a study's secure sum needs.
+
+    Raises:
+        FednerError: More than it has.
+    """
+    asked = settings.participation
+    number = len(settings.platforms) if asked.sample is None else asked.sample
+    return SumTerms(number, settings.transport.colluding, asked.quorum)
+
+
+def sum_problems(settings: Settings, mechanism: Mechanism | None) -> Iterator[SettingProblem]:
+    """Yield all that a secure sum does not go together with.
+
+    Args:
+        settings: The settings.
+        mechanism: What protects the platforms' units; None without differential privacy.
+    """
+    transport = settings.transport
+    if not transport.secure_sum:
+        if transport.colluding != TransportSettings().colluding:
+            yield SettingProblem(
+                "transport.colluding", f"{transport.colluding} without a secure sum",
+                "no such key, or secure_sum = true",
+            )  # fmt: skip
+        return
+    yield from _term_problems(settings)
+    yield from _single_problems(settings)
+    if mechanism is not None and mechanism.noises_sum:
+        yield SettingProblem(
+            "transport.secure_sum", f"true with mechanism {mechanism.name!r}",
+            "a mechanism whose noise the platforms add",
+            "A server that adds the noise sees the sum without it, and rounding to the grid moves "
+            "what it bounds.",
+        )  # fmt: skip
+
+
+def _term_problems(settings: Settings) -> Iterator[SettingProblem]:
+    asked = settings.participation
+    try:
+        terms = sum_terms(settings)
+    except FednerError as error:
+        found = error.message.removeprefix("secure sum: found ").partition("; expected ")
+        yield SettingProblem("transport.secure_sum", found[0], found[2], error.hint)
+        return
+    if asked.quorum is not None and asked.quorum < terms.least_quorum:
+        yield SettingProblem(
+            "participation.quorum", str(asked.quorum),
+            f"at least {terms.least_quorum} for a secure sum of {terms.num_platforms} platforms "
+            f"of which {terms.colluding} may collude",
+            "With fewer a lying server could open two lists and subtract.",
+        )  # fmt: skip
+
+
+def _single_problems(settings: Settings) -> Iterator[SettingProblem]:
+    """Yield settings that need single updates."""
+    asked, encoding = settings.participation, settings.transport.encoding
+    if asked.aggregation != "mean":
+        yield SettingProblem(
+            "participation.aggregation", repr(asked.aggregation), "'mean'", _WHY_NOT_SINGLE
+        )
+    if asked.norm_factor not in (None, _UNSET.norm_factor):
+        yield SettingProblem(
+            "participation.norm_factor", f"{asked.norm_factor:g}", "no such key",
+            f"{_WHY_NOT_SINGLE} Each platform checks its own against participation.norm_bound.",
+        )  # fmt: skip
+    if encoding != "float32":
+        yield SettingProblem(
+            "transport.encoding", f"{encoding!r} with a secure sum", "'float32'",
+            "Encoded updates cannot be added up before somebody decodes them.",
+        )  # fmt: skip
+
+
+def sum_warnings(settings: Settings | Study) -> list[str]:
+    """Return what whoever reads a study should know of its secure sum."""
+    if not settings.transport.secure_sum:
+        return []
+    terms = sum_terms(settings)
+    if terms.most_missing:
+        return []
+    number, colluding = terms.num_platforms, terms.colluding
+    if terms.least_quorum < number:
+        remedy = f"participation.quorum = {terms.least_quorum} to {number - 1} would"
+    else:
+        remedy = f"a federation of {_least_tolerant(colluding)} platforms would"
+    said = f"transport.secure_sum: with {number} platforms, of which {colluding} may collude, no "
+    said += f"platform may drop out of a round, or it ends unopened ({remedy} tolerate one)."
+    return [said]
+
+
+def _least_tolerant(colluding: int) -> int:
+    """Return how many platforms it takes to lose one."""
+    number = colluding + 2
+    while SumTerms(number, colluding, quorum=1).most_missing < 1:
+        number += 1
+    return number
