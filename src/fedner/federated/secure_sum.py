@@ -62,7 +62,7 @@ def secure_sum(
     """
     require_cryptography()
     at_platform = partial(_at_platform, plan, identities, record)
-    return Summation(NAME, at_platform, partial(_at_server, plan), BEFORE, AFTER)
+    return Summation(NAME, at_platform, partial(_at_server, plan), BEFORE, AFTER, tells_cost=True)
 
 
 def require_cryptography() -> None:

@@ -89,6 +89,8 @@ class Summation:
             updates come in the clear.
         before: How many phases come before the values.
         after: How many come after them.
+        tells_cost: Whether hidden values carry what they cost under differential privacy
+            (`SumMessage.event`).
     """
 
     name: str
@@ -96,6 +98,7 @@ class Summation:
     at_server: Callable[[Order], ServerSum] | None = None
     before: int = 0
     after: int = 0
+    tells_cost: bool = False
 
     @property
     def num_phases(self) -> int:

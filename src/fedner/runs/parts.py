@@ -80,7 +80,8 @@ def require_charged(study: Study, summation: Summation) -> None:
         FednerError: A simulation of differential privacy without ledgers.
     """
     held = study.privacy
-    if summation.at_server is None or not held.enabled or study.is_deployed:
+    is_told = summation.at_server is None or summation.tells_cost
+    if is_told or not held.enabled or study.is_deployed:
         return
     if held.budget is None:
         raise FednerError(

@@ -167,7 +167,8 @@ def sum_warnings(settings: Settings | Study) -> list[str]:
         return []
     number, colluding = terms.num_platforms, terms.colluding
     if terms.least_quorum < number:
-        remedy = f"participation.quorum = {terms.least_quorum} to {number - 1} would"
+        most = f" to {number - 1}" if terms.least_quorum < number - 1 else ""
+        remedy = f"participation.quorum = {terms.least_quorum}{most} would"
     else:
         remedy = f"a federation of {_least_tolerant(colluding)} platforms would"
     said = f"transport.secure_sum: with {number} platforms, of which {colluding} may collude, no "

@@ -17,14 +17,17 @@ from fedner.federated.answering import logged_failure
 from fedner.federated.engine import Answer
 from fedner.federated.message_bytes import order_from_bytes, to_bytes
 from fedner.federated.messages import Order, Reply, failure
+from fedner.federated.summation import Summation
 from fedner.runs.deployment.admission import refusal_codes
 from fedner.runs.deployment.announcing import Announced
 from fedner.runs.deployment.places import run_folder
 from fedner.runs.disclosure_record import RECORD, DisclosureRecord
 from fedner.runs.platform_file import read_platform
 from fedner.runs.policy import GuardedAnswer, limit_process
+from fedner.runs.schedule import algorithm_for
 from fedner.runs.site import open_site
 from fedner.runs.site_answer import SiteAnswer
+from fedner.runs.sums import summation_of
 from fedner.settings import PlatformSettings
 
 _PATIENCE = 20.0  # seconds; the job of a server that was killed lingers for ten after its restart
@@ -76,10 +79,20 @@ def platform_answer(
             record.append_refusal(job.study.digest, codes, asked_by=asked_by, run=job.run)
             return RefusedJob(name, codes[0])
         site = open_site(job.study, own, run_folder(home, job.run), say=_log.info)
-        inner = SiteAnswer(site, patience=_PATIENCE)
+        inner = SiteAnswer(site, summation=_summation(job, home, name), patience=_PATIENCE)
         return GuardedAnswer(inner, site, record, asked_by=asked_by, run=job.run)
 
     return make
+
+
+def _summation(job: Announced, home: Path, name: str) -> Summation:
+    """Return how updates become one sum: signed with the home's key where they are masked."""
+    algorithm = algorithm_for(job.study)
+    if not job.study.transport.secure_sum:
+        return summation_of(job.study, algorithm)
+    from fedner.runs.deployment.sum_identity import own_part
+
+    return summation_of(job.study, algorithm, own_part(home, job, name))
 
 
 def _require_name(own: PlatformSettings, name: str, settings: Path) -> None:
