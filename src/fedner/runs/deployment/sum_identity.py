@@ -20,7 +20,7 @@ from fedner.federated.secure.opened import FILE
 from fedner.runs.deployment.announcing import Announced
 from fedner.runs.deployment.approvals import verified_roster
 from fedner.runs.deployment.homes import PlatformHome
-from fedner.runs.deployment.identity import KEY_BITS, fingerprint, read_key
+from fedner.runs.deployment.identity import fingerprint, read_key
 from fedner.runs.deployment.pins import roster_fingerprints
 from fedner.runs.deployment.taking_part import installed
 from fedner.runs.sums import OwnPart
@@ -57,7 +57,7 @@ class HomeIdentity:
             return False
         try:
             key = serialization.load_der_public_key(public)
-            if not isinstance(key, rsa.RSAPublicKey) or key.key_size < KEY_BITS:
+            if not isinstance(key, rsa.RSAPublicKey):
                 return False
             key.verify(signature, data, _padding(), _HASH)
         except (InvalidSignature, ValueError, UnsupportedAlgorithm):
