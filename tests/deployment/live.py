@@ -26,6 +26,7 @@ from fedner.engines.in_process import InProcess
 from fedner.federated.checkpoints import read_state, stored_rounds
 from fedner.runs.coordinator import coordinate
 from fedner.runs.deployment import identity
+from fedner.runs.deployment.federation import signed_roster
 from fedner.runs.deployment.kits import ORGANISATION
 from fedner.runs.deployment.trial import Homes, trial_homes
 from fedner.runs.platform_file import read_platform
@@ -141,7 +142,10 @@ class Live:
 
     def submit(self, run: str = RUN, *platforms: str) -> str:
         quorum = self.study.participation.quorum
-        spec = JobSpec(run, self.study.canonical, platforms or self.study.names, quorum)
+        roster = ""
+        if self.study.transport.secure_sum:  # whose keys platforms know each other by
+            roster = signed_roster(self.homes.federation).model_dump_json()
+        spec = JobSpec(run, self.study.canonical, platforms or self.study.names, quorum, roster)
         job = self._told(lambda session: submit(session, spec), "")
         assert job
         return job

@@ -1,0 +1,96 @@
+"""A secure sum over FLARE: signed with the homes' keys, and a platform killed in each phase."""
+
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+from live import (
+    NAMES,
+    RUN,
+    SERVER,
+    Live,
+    assert_same_tensors,
+    live,
+    quick_keys,
+    reference,
+    tiny_settings,
+)
+
+from fedner.runs.disclosure_record import RECORD, read_record
+from fedner.settings import Settings
+
+pytestmark = pytest.mark.deployment
+HOOKS = Path(__file__).resolve().parent / "kill_hooks"
+VICTIM = "ward"
+
+
+def secure_settings(rounds: int, **changes: Any) -> Settings:
+    platforms = [
+        {"name": name, "data": f"synthetic:{name}", "num_sentences": 40} for name in NAMES
+    ] + [{"name": VICTIM, "data": "synthetic:case-reports", "num_sentences": 30}]
+    return tiny_settings(
+        rounds, transport={"secure_sum": True}, platforms=platforms,
+        participation={"quorum": 3}, **changes,
+    )  # fmt: skip
+
+
+def opened(federation: Live, name: str) -> list[dict[str, Any]]:
+    path = federation.homes.platforms[name].path / "secure-sums.jsonl"
+    return [json.loads(line) for line in path.read_text().splitlines()]
+
+
+def test_the_same_bits_as_in_one_process_and_what_left_is_on_record(tmp_path: Path) -> None:
+    with quick_keys(), live(tmp_path, secure_settings(3)) as federation:
+        for name, path in federation.settings.items():
+            if name == VICTIM:  # takes part only where the server sees nothing but sums
+                path.write_text(path.read_text() + "\n[policy]\nsecure_sum = true\n")
+        federation.start()
+        federation.wait_connected()
+        federation.submit()
+        (job,) = federation.wait_done()
+        assert job.is_done
+        assert_same_tensors(federation, reference(federation, tmp_path / "reference"))
+        for name, home in federation.homes.platforms.items():
+            lines = [each for each in read_record(home.path / RECORD).lines if each.round == 2]
+            told = [(each.verb, each.kind, bool(each.tensors)) for each in lines if each.code == ""]
+            assert told[:5] == [
+                ("sum", "SumMessage", False),
+                ("sum", "SumMessage", False),
+                ("round", "SumMessage", True),
+                ("sum", "SumMessage", False),
+                ("sum", "SumMessage", False),
+            ], name
+            assert {t["type"] for each in lines for t in each.tensors} == {"int64"}
+            assert [each["entry"] for each in opened(federation, name)] == ["sent", "opened"] * 3
+        rounds = (federation.homes.server.runs / RUN / "rounds.jsonl").read_text().splitlines()
+        assert [json.loads(line)["norms"] for line in rounds] == [{}] * 3
+
+
+@pytest.mark.slow
+def test_a_platform_killed_in_each_phase(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """kill -9 of its job in phase k of round k + 1: the run goes on, and comes to the same bits."""
+    box = tmp_path / "box"
+    box.mkdir()
+    for phase in range(1, 6):
+        (box / f"{phase + 1}-{phase}").touch()
+    with quick_keys(), live(tmp_path, secure_settings(7)) as federation:
+        federation.start(SERVER, *NAMES)
+        with monkeypatch.context() as patch:
+            patch.setenv("KILL_BOX", str(box))
+            patch.setenv("PYTHONPATH", f"{HOOKS}{os.pathsep}{os.environ.get('PYTHONPATH', '')}")
+            federation.start(VICTIM)
+        federation.watch()
+        federation.wait_connected()
+        federation.submit()
+        jobs = federation.wait_done(seconds=300)
+        assert not list(box.iterdir()), "it was killed in each phase"
+        assert len(jobs) >= 6
+        assert_same_tensors(federation, reference(federation, tmp_path / "reference"))
+        lists = [
+            {each["members"] for each in opened(federation, NAMES[0]) if each["round"] == round_
+             and each["entry"] == "opened"}
+            for round_ in range(1, 8)
+        ]  # fmt: skip
+        assert all(len(each) == 1 for each in lists), "one list of survivors in each round"
