@@ -148,6 +148,7 @@ ACCEPTED: list[tuple[dict[str, Any], dict[str, Any]]] = [
     ({"noise_places": ["local"]}, {"privacy": DP}),
     ({"unit": "sentence", "epsilon": 8.0, "epsilon_in_all": 8.0}, {"privacy": DP}),
     ({"min_others": 2, "max_rounds": 4}, {}),
+    ({"secure_sum": True}, {"transport": {"secure_sum": True}}),
     ({"release": "public"}, {"release": {"to": "public", "newcomers": ["b"]}}),
 ]  # fmt: skip
 

@@ -1,19 +1,31 @@
 """Whole runs with a secure sum: settings, engines, records, refusals."""
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
+from opened_sites import opened
 
 from fedner.errors import FednerError
+from fedner.federated.messages import Order, SumMessage, Update
 from fedner.federated.record import RoundRecord
+from fedner.privacy.events import GaussianRelease, to_json
 from fedner.runs.checks import checked
+from fedner.runs.disclosure_record import DisclosureRecord, Protection, read_record
+from fedner.runs.disclosure_summary import summarise
 from fedner.runs.folder import RunFolder
+from fedner.runs.policy.guard import reply_refusal
+from fedner.runs.policy.orders import order_refusal
 from fedner.runs.simulation import Progress, train_run
+from fedner.runs.site import Site
+from fedner.runs.site_answer import SiteAnswer
+from fedner.runs.study_policy import study_policy_problems
 from fedner.runs.sums import sum_terms, sum_warnings
-from fedner.settings import Settings, SettingsError, override
+from fedner.settings import PolicySettings, Settings, SettingsError, override
+from fedner.settings.sections import PrivacySettings
 
 NAMES = ("case-reports", "forum-posts", "social-posts")
 TABLES: dict[str, Any] = {
@@ -200,3 +212,74 @@ def test_a_run_that_is_resumed_opens_the_same_lists_again(
     opened = [each["members"] for each in lines if (each["entry"], each["round"]) == ("opened", 1)]
     assert len(opened) == 2
     assert len(set(opened)) == 1
+
+
+# The gate of a platform.
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory: pytest.TempPathFactory) -> Site:
+    return opened(settings(SECURE), tmp_path_factory.mktemp("site"))[NAMES[0]]
+
+
+@pytest.fixture(scope="module")
+def clear_site(tmp_path_factory: pytest.TempPathFactory) -> Site:
+    return opened(settings(), tmp_path_factory.mktemp("site"))[NAMES[0]]
+
+
+def test_nothing_leaves_in_the_clear_where_the_study_has_a_secure_sum(site: Site) -> None:
+    shared = site.blueprint.initial_shared()
+    assert reply_refusal(site, Update(NAMES[0], 1, shared)) == "reply-withheld"
+    assert reply_refusal(site, Update(NAMES[0], 0, stored=(1,))) is None
+    words = {f"tensors/{name}": each.long() for name, each in shared.items()}
+    assert reply_refusal(site, SumMessage(NAMES[0], 1, 3, tensors=words)) is None
+    private = {"tensors/emissions.weight": torch.ones(1).long()}
+    assert reply_refusal(site, SumMessage(NAMES[0], 1, 3, tensors=private)) == "reply-withheld"
+    stranger = {"stranger": b"share"}
+    assert reply_refusal(site, SumMessage(NAMES[0], 1, 2, stranger)) == "reply-withheld"
+    assert reply_refusal(site, SumMessage(NAMES[0], 1, 2, {NAMES[1]: b"share"})) is None
+
+
+def test_a_study_in_the_clear_has_no_phases(site: Site, clear_site: Site) -> None:
+    message = SumMessage(NAMES[0], 1, 1, {NAMES[0]: b"keys"})
+    assert reply_refusal(clear_site, message) == "reply-withheld"
+    for each, expected in ((site, None), (clear_site, "order-tensors")):
+        batches = dict.fromkeys(NAMES, 4)
+        order = Order("run", 1, batches=batches, verb="sum", study=each.study.digest, phase=1)
+        assert order_refusal(each, order) == expected
+        shared = each.blueprint.initial_shared()
+        work = replace(order, verb="round", phase=3, shared=shared, relayed={NAMES[1]: b"share"})
+        assert order_refusal(each, work) == expected
+        assert order_refusal(each, replace(work, verb="evaluate")) == "order-tensors"
+
+
+def test_a_platform_that_wants_a_secure_sum_accepts_one(site: Site, clear_site: Site) -> None:
+    own = site.own.model_copy(update={"policy": PolicySettings(secure_sum=True)})
+    assert study_policy_problems(site.study, own) == []
+    (problem,) = study_policy_problems(clear_site.study, own)
+    assert problem.key == "policy.secure_sum"
+
+
+def test_a_deployed_study_needs_the_platforms_own_keys(site: Site) -> None:
+    privacy = PrivacySettings(mechanism="unit-local", noise_multiplier=1.0, tuned_on="public")
+    deployed = replace(site, study=site.study.model_copy(update={"privacy": privacy}))
+    with pytest.raises(FednerError, match="without the platform's own key"):
+        SiteAnswer(deployed)
+
+
+def test_what_left_for_a_sum_is_on_record_with_its_phase_and_cost(tmp_path: Path) -> None:
+    pytest.importorskip("dp_accounting", reason="privacy accounting needs fedner[privacy]")
+    release = GaussianRelease(2.0, 0.1, "sentence", 1.0, 100)
+    event = {"release": to_json(release)}
+    order = Order("run", 1, verb="round", phase=3, study="s")
+    words = {"tensors/w": torch.ones(2).long()}
+    record = DisclosureRecord(tmp_path / "record.jsonl")
+    line = record.append(
+        order, SumMessage("c", 1, 3, tensors=words, event=event), asked_by="server",
+        protection=Protection("unit-local", 1e-3, "rdp"),
+    )  # fmt: skip
+    assert (line.phase, line.is_update, line.event) == (3, True, event)
+    assert line.epsilon is not None
+    record.append(replace(order, verb="sum", phase=5), SumMessage("c", 1, 5), asked_by="server")
+    (run,) = summarise(read_record(tmp_path / "record.jsonl"))
+    assert (run.updates, run.masked) == (1, 1)

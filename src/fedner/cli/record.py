@@ -104,6 +104,7 @@ def _summary_lines(run: "RunDisclosure") -> Iterator[str]:
     if run.study:
         yield f"study {run.study}"
     again = f" ({run.resent:,} of them again)" if run.resent else ""
+    again += f" ({run.masked:,} of them masked for a secure sum)" if run.masked else ""
     yield (
         f"sent: {run.updates:,} updates{again}, {run.score_reports:,} score reports, "
         f"{run.num_bytes:,} bytes in all"
@@ -124,7 +125,7 @@ def _show_lines(lines: "Sequence[RecordLine]") -> None:
         (
             line.time[:19],
             line.asked_by,
-            line.verb or line.entry,
+            f"{line.verb or line.entry}{f', phase {line.phase}' if line.phase else ''}",
             line.round,
             line.code or line.kind,
             len(line.tensors),

@@ -11,6 +11,7 @@ from fedner.runs.protected_units import counted_unit
 from fedner.runs.records import DescribedTensor, Disclosure
 from fedner.runs.reply_log import REPLIES, Sent, num_resent, read_replies, updates_in
 from fedner.runs.site import Site
+from fedner.runs.sums import sum_terms
 from fedner.training import trainable
 
 TYPES = "names of entity types that the study does not declare"
@@ -49,6 +50,13 @@ TYPE_MAPS = "emissions.type"
 SIZE_NOTE = (
     "The public size is the exact number of {units} to train on; declare a rounded one "
     "(public_size) where that must not be known."
+)
+
+
+SUM_NOTE = (
+    "Updates were masked (transport.secure_sum): the server could open sums of at least {least} "
+    "platforms, and no single update, as long as at most {colluding} of them work together with "
+    "it. In a simulation on one machine the keys protect nobody."
 )
 
 
@@ -111,6 +119,10 @@ def _notes(site: Site) -> list[str]:
     encoder = plan.files.trained
     if encoder is not None and ENCODER + encoder.piece_table in plan.partition.shared:
         notes.append(PIECE_NOTE)
+    if study.transport.secure_sum:
+        terms = sum_terms(study)
+        least, colluding = terms.least_survivors, terms.colluding
+        notes.append(SUM_NOTE.format(least=least, colluding=colluding))
     is_exact = study.platform(site.name).public_size == site.true_size
     # Of a protected platform not even that is disclosed: both may be equal by chance.
     if is_exact and not study.is_deployed:

@@ -91,6 +91,7 @@ class RecordLine:
         epsilon: What this release alone cost; None where nothing bounds it.
         delta: That of epsilon.
         event: The release, as the accountant has it; None without differential privacy.
+        phase: The phase of a summation that was answered; 0 outside one.
         counter: The number of the line.
         digest: Its digest.
     """
@@ -114,6 +115,7 @@ class RecordLine:
     epsilon: float | None = None
     delta: float | None = None
     event: Mapping[str, Any] | None = None
+    phase: int = 0
     counter: int = 0
     digest: str = ""
 

@@ -23,6 +23,7 @@ class RunDisclosure:
         last: When the last one was.
         updates: How many updates left.
         resent: How many of them had left before, at no new cost.
+        masked: How many of them were masked for a secure sum.
         score_reports: How many replies named scores.
         num_bytes: The bytes of all messages.
         refused: How often which code was sent in place of an answer.
@@ -38,6 +39,7 @@ class RunDisclosure:
     last: str
     updates: int
     resent: int
+    masked: int
     score_reports: int
     num_bytes: int
     refused: Mapping[str, int]
@@ -91,6 +93,7 @@ def _summary(lines: Sequence[RecordLine]) -> RunDisclosure:
         last=lines[-1].time,
         updates=len(updates),
         resent=len(updates) - len(_distinct(updates)),
+        masked=sum(line.phase > 0 for line in updates),
         score_reports=sum(line.has_scores for line in lines),
         num_bytes=sum(line.num_bytes for line in lines),
         refused=dict(Counter(line.code for line in lines if line.code)),

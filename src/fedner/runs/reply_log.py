@@ -39,6 +39,8 @@ class Sent:
         has_scores: Whether it named scores.
         event: What it cost under differential privacy; None without.
         code: Why it failed; empty where it did not.
+        phase: The phase of a summation that it answered; 0 outside one. Of a secure sum: 1 keys, 2
+            sealed shares, 3 masked values, 4 the signed list of survivors, 5 shares opened.
     """
 
     run: str
@@ -51,6 +53,7 @@ class Sent:
     has_scores: bool = False
     event: Mapping[str, Any] | None = None
     code: str = ""
+    phase: int = 0
 
 
 def sent_of(order: Order, reply: Reply) -> Sent:
@@ -66,6 +69,7 @@ def sent_of(order: Order, reply: Reply) -> Sent:
         isinstance(reply, ScoreReport) and bool(reply.scores or reply.noised),
         None if isinstance(reply, Failure) else reply.event,
         reply.code if isinstance(reply, Failure) else "",
+        reply.phase if isinstance(reply, SumMessage) else 0,
     )
 
 
