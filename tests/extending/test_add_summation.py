@@ -95,6 +95,9 @@ class MaskingServer:
     def relay(self, phase: int, messages: Mapping[str, SumMessage]) -> Relayed:
         return relayed_entries(messages) if phase == 1 else {}
 
+    def can_open(self, shares: Mapping[str, SumMessage]) -> bool:  # noqa: ARG002 - of the protocol
+        return False  # all have to come
+
     def total(
         self, values: Mapping[str, SumMessage], after: Mapping[int, Mapping[str, SumMessage]]
     ) -> dict[str, Tensor]:

@@ -10,6 +10,7 @@ from torch import Tensor
 
 from fedner.federated.answering import logged_failure
 from fedner.federated.messages import Order, Reply, SumMessage, Update, failure
+from fedner.federated.opened_totals import OpenedTotals
 from fedner.federated.round import RoundRules, Taken, take_round
 from fedner.federated.screening import NormRule, Screen
 from fedner.federated.secure.identities import SimulatedIdentity
@@ -112,13 +113,16 @@ class Federation:
             self.sides[name] = self.summation.at_platform(name)
         return self.sides[name]  # type: ignore[return-value]
 
-    def take(self, order: Order, quorum: int | None = None) -> Taken:
+    def take(
+        self, order: Order, quorum: int | None = None, opened: OpenedTotals | None = None
+    ) -> Taken:
         weights = {name: 1.0 + place for place, name in enumerate(self.platforms)}
         rules = RoundRules(
             weights,
             lambda names: dict.fromkeys(names, 1),
             quorum=quorum,
             summation=self.summation,
+            opened=opened,
         )
         return take_round(self, order, Screen(NormRule()), rules)
 

@@ -22,6 +22,7 @@ from secure_rounds import (
 
 from fedner.errors import FednerError
 from fedner.federated.messages import Failure, Order
+from fedner.federated.opened_totals import OpenedTotals
 from fedner.privacy.sum_terms import SumTerms
 from fedner.tensors import SharedState
 
@@ -323,6 +324,59 @@ def test_a_lying_server_runs_a_round_again_without_one_platform(tmp_path: Path) 
         assert not [e for e in again.replies if not isinstance(e, Failure) and e.phase == 5]
     same = federation().take(order_of(names), 3)
     assert len(same.combined.platforms) == 4, "the same list may be opened again, after a crash"
+
+
+class StoppedError(Exception):
+    """The job was stopped."""
+
+
+def restarted(folder: Path, quorum: int = 3) -> Federation:
+    """Four platforms whose processes are new ones, with the records of the old ones."""
+    plan = plan_for(named(4), 1, quorum)
+    made = Federation(summation_for(plan), {name: random_update(name) for name in named(4)})
+    for name in named(4):
+        made.sides[name] = summation_for(plan, folder / f"{name}.jsonl").at_platform(name)
+    return made
+
+
+def test_a_job_that_ends_while_shares_come_loses_no_sum(tmp_path: Path) -> None:
+    """p03 dies in the last phase, and the job with it; p03 never comes back."""
+    sums, order = OpenedTotals(tmp_path / "sums"), order_of(named(4))
+    first = restarted(tmp_path)
+
+    def stop(name: str, order: Order) -> Order:
+        if (name, order.phase) == ("p03", 5):
+            raise StoppedError
+        return order
+
+    first.alter = stop
+    with pytest.raises(StoppedError):
+        first.take(order, 3, sums)
+    again = restarted(tmp_path)
+    again.drops = {1: ["p03"]}
+    taken = again.take(order, 3, sums)
+    assert taken.combined.platforms == tuple(named(4)), "what was opened before"
+    expected = plain_mean(again.updates, named(4))
+    assert torch.allclose(taken.combined.tensors["b"], expected["b"].float())
+    assert not [e for e in again.replies if not isinstance(e, Failure) and e.phase > 1]
+    later = restarted(tmp_path)
+    later.drops = {1: ["p03"]}
+    assert len(later.take(order_of(named(4), 2), 3, sums).combined.platforms) == 3
+    other = replace(order, shared=SharedState({"a": torch.ones(5), "b": torch.zeros(2, 3)}))
+    with pytest.raises(FednerError, match="0 of 3"):  # a sum of other weights is none of these
+        later.take(other, 3, sums)
+
+
+def test_a_round_that_was_opened_without_a_platform_is_opened_so_again(tmp_path: Path) -> None:
+    sums, order = OpenedTotals(tmp_path / "sums"), order_of(named(4))
+    first = restarted(tmp_path)
+    first.drops = {3: ["p01"]}
+    before = first.take(order, 3, sums)
+    taken = restarted(tmp_path).take(order, 3, sums)
+    assert [(each.platform, each.code) for each in taken.missing] == [("p01", "sum-left-out")]
+    assert taken.combined.platforms == ("p00", "p02", "p03")
+    for key, tensor in before.combined.tensors.items():
+        assert torch.equal(tensor, taken.combined.tensors[key])
 
 
 def test_wrong_shares_are_noticed(four: Federation) -> None:

@@ -53,6 +53,7 @@ FAILURES: Mapping[str, str] = {
     "error": "it cannot take part; its own log says why",
     "unexpected": "it failed; its own log says why",
     "sum-refused": "it refused a phase of the sum; its own log says why",
+    "sum-left-out": "the sum of this round was opened without it before",
     "malformed": "its reply was not a message of this version",
     "worker-died": "its worker process ended",
     "no-reply": "it did not answer in time",

@@ -5,8 +5,9 @@ in memory at a time. A summation in phases (`summation`) hides them: then the to
 whose norms nobody can judge, and who dropped out in which phase is recorded by name.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 
 import torch
 
@@ -22,11 +23,21 @@ from fedner.federated.aggregate import (
 from fedner.federated.asking import ask_alike, ask_for, require_quorum
 from fedner.federated.encoding import order_down
 from fedner.federated.engine import Engine
-from fedner.federated.messages import Order, SumMessage, failure, payload_bytes
+from fedner.federated.messages import (
+    Order,
+    Reply,
+    SumMessage,
+    failure,
+    payload_bytes,
+    reply_problem,
+)
+from fedner.federated.opened_totals import OpenedTotal, OpenedTotals
 from fedner.federated.record import Missing, missing
 from fedner.federated.screening import Accepted, Screen
-from fedner.federated.summation import PLAIN, Relayed, ServerSum, Summation, parts_of
+from fedner.federated.summation import PLAIN, Relayed, ServerSum, Summation, Totals, parts_of
 from fedner.tensors import SharedState, map_shared
+
+Note = Callable[[Mapping[str, SumMessage]], None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +52,7 @@ class RoundRules:
         summation: How updates become one sum.
         batches: Returns the batches of those who take part.
         scales: What the updates of some platforms are multiplied by; in the clear only.
+        opened: Where hidden sums are kept that were opened; None keeps none.
     """
 
     weights: Mapping[str, float]
@@ -50,6 +62,7 @@ class RoundRules:
     timeout: float | None = None
     summation: Summation = PLAIN
     scales: Mapping[str, float] = field(default_factory=dict)
+    opened: OpenedTotals | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,6 +111,42 @@ def _plain_round(engine: Engine, order: Order, screen: Screen, rules: RoundRules
 
 
 @dataclass(slots=True)
+class _Noting:
+    """An engine that tells of sound messages as they come.
+
+    Attributes:
+        engine: The engine.
+        note: Called with all that came so far, by platform.
+        is_sound: Which messages count.
+    """
+
+    engine: Engine
+    note: Note
+    is_sound: Callable[[SumMessage], bool]
+
+    @property
+    def platforms(self) -> Sequence[str]:
+        """The platforms of the engine."""
+        return self.engine.platforms
+
+    def ask(self, orders: Mapping[str, Order], timeout: float | None = None) -> Iterator[Reply]:
+        """Give the engine's replies."""
+        came: dict[str, SumMessage] = {}
+        for reply in self.engine.ask(orders, timeout):
+            if isinstance(reply, SumMessage) and self._counts(reply, orders):
+                came[reply.platform] = reply
+                self.note(came)
+            yield reply
+
+    def _counts(self, reply: SumMessage, orders: Mapping[str, Order]) -> bool:
+        is_of_form = reply_problem(reply) is None and reply.platform in orders
+        return is_of_form and self.is_sound(reply)
+
+    def close(self) -> None:
+        """The engine is the caller's."""
+
+
+@dataclass(slots=True)
 class _PhasedRound:
     """A round whose summation has phases."""
 
@@ -111,31 +160,81 @@ class _PhasedRound:
     def take(self, side: ServerSum) -> Taken:
         """Take all phases and return the total."""
         summation, names = self.rules.summation, sorted(self.order.batches)
+        kept = None if self.rules.opened is None else self.rules.opened.read(self.order)
         self.screen.begin()
         for phase in range(1, summation.before + 1):
             came = self._phase(phase, names)
+            if kept is not None:
+                if not set(kept.names) <= set(came):
+                    return Taken(self._combined(kept), tuple(self.gone))
+                came = self._only(came, kept.names)
             self.relayed, names = side.relay(phase, came), list(came)
         values = self._values(summation.before + 1, names)
         values = {name: each for name, each in values.items() if self.screen.takes_cost(each)}
         self._require_quorum(values, len(names), f"round {self.order.round}, values")
         self.relayed = side.relay(summation.before + 1, values)
-        after = {}
-        names = list(values)
-        for phase in range(summation.before + 2, summation.num_phases + 1):
-            after[phase] = self._phase(phase, names)
-            self.relayed, names = side.relay(phase, after[phase]), list(after[phase])
+        opened = self._opened(side, values)
         for name, value in values.items():
             self.screen.accepted[name] = Accepted(None, None, payload_bytes(value))
-        return Taken(self._combined(side, values, after), tuple(self.gone))
+        return Taken(self._combined(opened), tuple(self.gone))
 
-    def _phase(self, phase: int, names: Sequence[str]) -> dict[str, SumMessage]:
+    def _opened(self, side: ServerSum, values: Mapping[str, SumMessage]) -> OpenedTotal:
+        """Take the phases after the values and return what they open.
+
+        The sum is kept as soon as enough came: who is gone by then is waited for, and meanwhile the
+        job may end.
+        """
+        summation, names = self.rules.summation, list(values)
+        after: dict[int, Mapping[str, SumMessage]] = {}
+        early: list[OpenedTotal] = []
+        for phase in range(summation.before + 2, summation.num_phases + 1):
+            note = None
+            if phase == summation.num_phases:
+                note = partial(self._open_early, side, values, dict(after), early)
+            after[phase] = self._phase(phase, names, note)
+            self.relayed, names = side.relay(phase, after[phase]), list(after[phase])
+        return early[0] if early else self._kept(side.total(values, after), values)
+
+    def _open_early(
+        self,
+        side: ServerSum,
+        values: Mapping[str, SumMessage],
+        after: Mapping[int, Mapping[str, SumMessage]],
+        early: list[OpenedTotal],
+        came: Mapping[str, SumMessage],
+    ) -> None:
+        """Open the sum with the shares that came so far, where they are enough and sound."""
+        if early or not side.can_open(came):
+            return
+        try:
+            total = side.total(values, {**after, self.rules.summation.num_phases: came})
+        except FednerError:
+            return  # wrong ones among them: all that come may do
+        early.append(self._kept(total, values))
+
+    def _kept(self, totals: Totals, values: Mapping[str, SumMessage]) -> OpenedTotal:
+        opened = OpenedTotal(tuple(sorted(values)), totals)
+        if self.rules.opened is not None:
+            self.rules.opened.keep(self.order, opened)
+        return opened
+
+    def _only(self, came: Mapping[str, SumMessage], names: Sequence[str]) -> dict[str, SumMessage]:
+        """Return what came of those for whom the round was opened before; note the others."""
+        left_out = [name for name in came if name not in names]
+        found = [failure(name, self.order.round, "sum-left-out") for name in left_out]
+        self.gone += [missing(each, "sum") for each in found]
+        return {name: came[name] for name in names}
+
+    def _phase(
+        self, phase: int, names: Sequence[str], note: Note | None = None
+    ) -> dict[str, SumMessage]:
         """Send `sum` orders and return what came of the right form."""
         batches = {name: self.order.batches[name] for name in names}
         nothing = SharedState({})
         order = replace(
             self.order, verb="sum", phase=phase, batches=batches, shared=nothing, extra=nothing
         )
-        return self._asked(order, names, lambda _: True)
+        return self._asked(order, names, lambda _: True, note)
 
     def _values(self, phase: int, names: Sequence[str]) -> dict[str, SumMessage]:
         """Send the `round` order and return the hidden values that came."""
@@ -149,7 +248,11 @@ class _PhasedRound:
         return self._asked(order, names, fits)
 
     def _asked(
-        self, order: Order, names: Sequence[str], fits: Callable[[SumMessage], bool]
+        self,
+        order: Order,
+        names: Sequence[str],
+        fits: Callable[[SumMessage], bool],
+        note: Note | None = None,
     ) -> dict[str, SumMessage]:
         orders = ask_alike(names, order)
         orders |= {
@@ -157,15 +260,16 @@ class _PhasedRound:
             for name in names
             if self.relayed.get(name)
         }
-        rules = self.rules
-        answers = ask_for(SumMessage, self.engine, orders, rules.timeout, rules.quorum)
+        rules, known = self.rules, set(self.order.batches)
+
+        def is_sound(reply: SumMessage) -> bool:
+            is_known = reply.phase == order.phase and set(reply.entries) <= known
+            return is_known and reply.round == order.round and fits(reply)
+
+        engine = self.engine if note is None else _Noting(self.engine, note, is_sound)
+        answers = ask_for(SumMessage, engine, orders, rules.timeout, rules.quorum)
         self.gone += answers.missing
-        known = set(self.order.batches)
-        came = {
-            name: reply
-            for name, reply in answers.replies.items()
-            if reply.phase == order.phase and set(reply.entries) <= known and fits(reply)
-        }
+        came = {name: reply for name, reply in answers.replies.items() if is_sound(reply)}
         odd = [failure(name, order.round, "malformed") for name in answers.replies.keys() - came]
         self.gone += [missing(each, order.verb) for each in sorted(odd, key=lambda f: f.platform)]
         self._require_quorum(came, len(names), f"round {order.round}, phase {order.phase}")
@@ -178,15 +282,10 @@ class _PhasedRound:
         require_quorum(len(came), num_asked, self.gone, quorum, what, refused)
 
     @torch.no_grad()
-    def _combined(
-        self,
-        side: ServerSum,
-        values: Mapping[str, SumMessage],
-        after: Mapping[int, Mapping[str, SumMessage]],
-    ) -> Combined:
+    def _combined(self, opened: OpenedTotal) -> Combined:
         """Divide the total by the weights of those who are in it, or let the rule noise it."""
-        weights, names = self.rules.weights, sorted(values)
-        total, extra = parts_of(side.total(values, after))
+        weights, names = self.rules.weights, opened.names
+        total, extra = parts_of(opened.totals)
         total = map_shared(lambda all_, own: all_.to(own.device), total, self.order.shared)
         weight = sum(weights[name] for name in names)
         if self.rules.rule is WeightedMean:
@@ -198,7 +297,7 @@ class _PhasedRound:
         joint = sum(self.order.batches.values())
         share = share_of(names, weights)
         spread = _divided(extra, weight, self.order.extra)
-        return Combined(tensors, spread, tuple(names), share, joint)
+        return Combined(tensors, spread, names, share, joint)
 
 
 def _divided(total: SharedState, weight: float, like: SharedState) -> SharedState:

@@ -37,6 +37,7 @@ from fedner.federated.messages import (
     nothing_shared,
     payload_bytes,
 )
+from fedner.federated.opened_totals import OpenedTotals
 from fedner.federated.participation import Participation, check_participation, choose
 from fedner.federated.record import Missing, RecordFile, RoundRecord
 from fedner.federated.round import RoundRules, take_round
@@ -53,6 +54,7 @@ from fedner.settings.sections import Encoding
 from fedner.tensors import SharedState
 
 RECORD = "rounds.jsonl"
+SUMS = "sums"
 OnRound = Callable[[RoundRecord], None]
 
 
@@ -186,7 +188,10 @@ def run(
     _check(settings, engine, folder)
     require_encodable(settings.encoding, algorithm.sends, settings.summation)
     _check_noise(algorithm, settings, folder)
-    coordinator = _Coordinator(algorithm, engine, settings, seed, on_round)
+    opened = None
+    if folder is not None and settings.summation.at_server is not None:
+        opened = OpenedTotals(folder / SUMS)
+    coordinator = _Coordinator(algorithm, engine, settings, seed, on_round, opened)
     if folder is None:
         return coordinator.run(coordinator.begin(initial), None)
     with held_by_this_process(owner_folder(folder)), closing(RecordFile(folder / RECORD)) as record:
@@ -206,6 +211,7 @@ class _Coordinator:
     settings: RunSettings
     seed: int
     on_round: OnRound | None
+    opened: OpenedTotals | None = None
 
     def begin(self, initial: SharedState) -> _State:
         """Begin at round 0; what platforms stored of another beginning is dropped."""
@@ -330,6 +336,7 @@ class _Coordinator:
             settings.timeout,
             settings.summation,
             scales,
+            self.opened,
         )
 
     def _is_time(self, round_: int, every: int) -> bool:

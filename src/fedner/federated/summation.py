@@ -57,6 +57,9 @@ class ServerSum(Protocol):
     def relay(self, phase: int, messages: Mapping[str, SumMessage]) -> Relayed:
         """Return what each platform gets of the others in the next order: by recipient, sender."""
 
+    def can_open(self, shares: Mapping[str, SumMessage]) -> bool:
+        """Whether what came so far in the last phase suffices for the total."""
+
     def total(
         self, values: Mapping[str, SumMessage], after: Mapping[int, Mapping[str, SumMessage]]
     ) -> Totals:

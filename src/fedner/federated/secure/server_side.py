@@ -56,6 +56,10 @@ class ServerSide:
             return relayed_entries(messages)
         return _told_to_all(messages) if phase in (ANNOUNCE, SIGN) else {}
 
+    def can_open(self, shares: Mapping[str, SumMessage]) -> bool:
+        """Whether as many platforms as it takes have given their shares."""
+        return len(shares) >= self._plan.terms.threshold
+
     def total(
         self, values: Mapping[str, SumMessage], after: Mapping[int, Mapping[str, SumMessage]]
     ) -> Totals:
