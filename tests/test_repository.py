@@ -29,6 +29,19 @@ def test_links_lead_somewhere(page: Path) -> None:
     assert missing == []
 
 
+def test_every_cell_of_the_threat_table_has_a_test_or_is_an_assumption() -> None:
+    page = (ROOT / "docs" / "privacy.md").read_text(encoding="utf-8")
+    named = re.findall(r'^\[(\w+)\]: (\.\./tests/\S+) "(test_\w+)"$', page, re.M)
+    for _, path, test in named:
+        assert f"def {test}(" in (ROOT / "docs" / path).read_text(encoding="utf-8"), test
+    table = page.split("### Who learns what")[1].split("\n\n")[2].splitlines()
+    used = {each for row in table for each in re.findall(r"\]\[(\w+)\]", row)}
+    assert used == {name for name, _, _ in named}, "each is used, and each is named"
+    for row in table[2:]:
+        cells = row.strip("|").split("|")[1:]
+        assert all("](" in each or "][" in each or "*assumed*" in each for each in cells), row
+
+
 def test_the_snippet_on_corpora_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     page = (ROOT / "docs" / "corpora.md").read_text()
     snippet = re.findall(r"```python\n(.*?)```", page, re.S)[-1]

@@ -168,11 +168,11 @@ def sum_warnings(settings: Settings | Study) -> list[str]:
     number, colluding = terms.num_platforms, terms.colluding
     if terms.least_quorum < number:
         most = f" to {number - 1}" if terms.least_quorum < number - 1 else ""
-        remedy = f"participation.quorum = {terms.least_quorum}{most} would"
+        hint = f"participation.quorum = {terms.least_quorum}{most} would"
     else:
-        remedy = f"a federation of {_least_tolerant(colluding)} platforms would"
+        hint = f"a federation of {_least_tolerant(colluding)} platforms would"
     said = f"transport.secure_sum: with {number} platforms, of which {colluding} may collude, no "
-    said += f"platform may drop out of a round, or it ends unopened ({remedy} tolerate one)."
+    said += f"platform may drop out of a round, or it ends unopened ({hint} tolerate one)."
     return [said]
 
 
