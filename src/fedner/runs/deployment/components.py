@@ -13,6 +13,7 @@ from nvflare.apis.fl_component import FLComponent
 from nvflare.apis.resource_manager_spec import ResourceManagerSpec
 from nvflare.collab import collab
 
+from fedner.engines.flare import finished_streams
 from fedner.engines.flare.job import require_run_name
 from fedner.engines.flare.quick_end import end_quickly
 from fedner.engines.flare.reconnecting import reconnect_soon
@@ -38,6 +39,7 @@ class CoordinatorProgram:
         self._study = study
         self._run = run
         end_quickly()
+        finished_streams.install()
 
     @collab.main  # type: ignore[untyped-decorator]
     def main(self) -> None:
@@ -61,6 +63,7 @@ class PlatformEndpoint:
         # One thread computes; another one answers pings meanwhile.
         self._worker = ThreadPoolExecutor(1, "fedner-platform")
         end_quickly()
+        finished_streams.install()
         print_no_payloads()
 
     @collab.publish  # type: ignore[untyped-decorator]
@@ -106,6 +109,7 @@ class PolicyGate(FLComponent):  # type: ignore[misc]
     def __init__(self) -> None:
         super().__init__()
         reconnect_soon()
+        finished_streams.install()
         listener.install_caller()
         wire_guard.install()
 
