@@ -15,6 +15,7 @@ from dataclasses import asdict, dataclass, fields
 from typing import Any, Literal, get_args
 
 from fedner.errors import FednerError
+from fedner.privacy.discrete_bound import MOST_SLACK, DiscreteNoise
 
 Unit = Literal["sentence", "document", "patient", "platform"]
 Adjacency = Literal["add_or_remove_one", "replace_one"]
@@ -53,6 +54,8 @@ class GaussianRelease:
         slice: The disjoint part that it touched; None for all units.
         max_sentences: How many sentences of a unit take part in a step at most; None for all.
         is_simulation: Whether noise or sample came from a seed.
+        discrete: Where the noise was discrete and made by several platforms together: its facts.
+            The multiplier is then that of a Gaussian which costs no less (`discrete_bound`).
     """
 
     noise_multiplier: float
@@ -66,6 +69,7 @@ class GaussianRelease:
     slice: Slice | None = None
     max_sentences: int | None = None
     is_simulation: bool = False
+    discrete: DiscreteNoise | None = None
 
     def __post_init__(self) -> None:
         problems = [text for ok, text in self._rules() if not ok]
@@ -98,6 +102,23 @@ class GaussianRelease:
             (
                 self.adjacency == "add_or_remove_one" or whole,
                 f"replace_one with sampling probability {probability}, expected 1",
+            ),
+            *self._discrete_rules(),
+        ]
+
+    def _discrete_rules(self) -> list[tuple[bool, str]]:
+        made = self.discrete
+        if made is None or not self.max_norm > 0:
+            return []
+        reached = made.multiplier(self.max_norm)
+        return [
+            (
+                reached >= self.noise_multiplier,
+                f"discrete noise of multiplier {reached:.6g}, expected {self.noise_multiplier}",
+            ),
+            (
+                made.slack * self.steps <= MOST_SLACK,
+                f"{self.steps} steps of discrete noise, too many for its bound",
             ),
         ]
 
@@ -155,9 +176,23 @@ def from_json(record: Mapping[str, Any]) -> Event:
     try:
         if values.get("slice") is not None:
             values["slice"] = Slice(**values["slice"])
+        if values.get("discrete") is not None:
+            values["discrete"] = _discrete(values["discrete"])
         return made(**values)
     except (TypeError, ValueError, OverflowError) as error:
         raise FednerError(f"An event of kind {kind!r} has a wrong value.") from error
+
+
+def _discrete(record: Mapping[str, Any]) -> DiscreteNoise:
+    """Read the facts of discrete noise back.
+
+    Raises:
+        FednerError: If a fact is unknown, missing or of the wrong type.
+    """
+    expected = {"step": float, "deviation": int, "shares": int, "coordinates": int}
+    if {name: type(value) for name, value in record.items()} != expected:
+        raise FednerError(f"An event has discrete noise without the facts {sorted(expected)}.")
+    return DiscreteNoise(**record)
 
 
 _TYPES: dict[str, tuple[type, ...]] = {
@@ -172,6 +207,7 @@ _TYPES: dict[str, tuple[type, ...]] = {
     "max_sentences": (int, type(None)),
     "slice": (dict, type(None)),
     "is_simulation": (bool,),
+    "discrete": (dict, type(None)),
     "description": (str,),
 }
 _LONGEST = 2_000
