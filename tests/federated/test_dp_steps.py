@@ -82,7 +82,7 @@ def linear_run(
 ) -> RunRecord:
     noise = None
     mechanism = changes.get("mechanism", UNIT_LOCAL)
-    if isinstance(mechanism, Mechanism) and mechanism.noises_sum:
+    if isinstance(mechanism, Mechanism) and mechanism.releases_sum:
         noise = ServerNoise(mechanism, 1.0, 1.0, source=SOURCE)
     engine = InProcess(
         answers(lambda name: dp_linear(name, **changes), algorithm, folder), list(SIZES)

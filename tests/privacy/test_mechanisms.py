@@ -13,6 +13,7 @@ from torch import Tensor
 from fedner.errors import FednerError
 from fedner.privacy.entropy import SeededSimulation, Source, SystemEntropy
 from fedner.privacy.mechanisms import (
+    DISTRIBUTED,
     MECHANISMS,
     PLATFORM,
     PLATFORM_CENTRAL,
@@ -25,6 +26,8 @@ from fedner.privacy.mechanisms import (
     require_fitting,
 )
 from fedner.privacy.noise import clip
+from fedner.privacy.noise_shares import JointSum
+from fedner.privacy.sum_terms import SumTerms
 from fedner.settings.sections import MechanismName
 from fedner.tensors import SharedState
 
@@ -45,7 +48,8 @@ def only(values: Tensor, sigma: float) -> bool:
 
 
 def terms(mechanism: Mechanism, source: Source, **changes: object) -> PlatformPrivacy:
-    plain = PlatformPrivacy(mechanism, BOUND, MULTIPLIER, UNITS, source=source)
+    joint = JointSum(SumTerms(4), WIDE) if mechanism.shares_noise else None
+    plain = PlatformPrivacy(mechanism, BOUND, MULTIPLIER, UNITS, source=source, joint=joint)
     return replace(plain, **changes)  # type: ignore[arg-type]
 
 
@@ -134,6 +138,7 @@ def test_only_strict_local_privacy_replaces_a_platform() -> None:
     assert found == {
         "unit-local": "add_or_remove_one",
         "unit-central": "add_or_remove_one",
+        "distributed": "add_or_remove_one",
         "platform": "replace_one",
         "platform-central": "add_or_remove_one",
     }
@@ -141,7 +146,7 @@ def test_only_strict_local_privacy_replaces_a_platform() -> None:
 
 def test_rows_that_are_never_trained_get_no_noise() -> None:
     rows = {"shared": 1}
-    for mechanism in (UNIT_LOCAL, UNIT_CENTRAL):
+    for mechanism in (UNIT_LOCAL, UNIT_CENTRAL, DISTRIBUTED):
         given = terms(mechanism, SystemEntropy(), padding_rows={"private": 1})
         assert mechanism.on_gradient is not None
         assert mechanism.on_gradient(given, step(SystemEntropy()))["private"][1] == 0
@@ -170,6 +175,16 @@ CHANGES: dict[str, dict[str, object]] = {
 REFUSES: dict[str, set[str]] = {
     "unit-local": {"marginal"},
     "unit-central": {"differences", "weights", "sum", "steps", "median", "marginal", "scores"},
+    "distributed": {
+        "differences",
+        "weights",
+        "sum",
+        "steps",
+        "median",
+        "marginal",
+        "rooted",
+        "equal",
+    },
     "platform": {"weights", "extra", "frozen", "scores", "unit"},
     "platform-central": {"weights", "extra", "frozen", "median", "scores", "unit", "rooted"},
 }
@@ -194,6 +209,19 @@ def test_all_problems_are_told_together() -> None:
     require_fitting(UNIT_LOCAL, asked, "who")
 
 
+def test_who_adds_the_noise() -> None:
+    assert {name: each.noise_place for name, each in MECHANISMS.items()} == {
+        "unit-local": "local",
+        "unit-central": "central",
+        "distributed": "distributed",
+        "platform": "local",
+        "platform-central": "central",
+    }
+    assert {name for name, each in MECHANISMS.items() if each.facts.samples_units} == {
+        "unit-local", "unit-central", "distributed",
+    }  # fmt: skip
+
+
 def test_settings_and_records_have_the_same_names() -> None:
     assert set(MECHANISMS) == set(get_args(MechanismName)) - {"none"}
 
@@ -203,7 +231,7 @@ def compared() -> Iterator[str]:
     room = source / "privacy" / "mechanisms"
     asked = re.compile(
         r"[!=]= *[\"'](unit-local|unit-central|platform|platform-central)[\"']"
-        r"|\b(UNIT_LOCAL|UNIT_CENTRAL|PLATFORM_CENTRAL)\b"
+        r"|\b(UNIT_LOCAL|UNIT_CENTRAL|PLATFORM_CENTRAL|DISTRIBUTED)\b"
     )
     for path in source.rglob("*.py"):
         if room not in path.parents:

@@ -104,7 +104,7 @@ class ServerNoise:
 
 def server_noise(privacy: PlatformPrivacy) -> ServerNoise | None:
     """Return the server's part of how a platform is protected; None where it has none."""
-    if not privacy.mechanism.noises_sum:
+    if not privacy.mechanism.releases_sum:
         return None
     return ServerNoise(
         privacy.mechanism,

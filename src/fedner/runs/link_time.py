@@ -131,7 +131,7 @@ def _size(message: Message) -> int:
 def _update(plan: Blueprint, order: Order, settings: RunSettings) -> Update:
     """Return an update of the sizes that the study's have."""
     mechanism = plan.mechanism
-    is_wide = mechanism is not None and mechanism.noises_sum and mechanism.samples_units
+    is_wide = mechanism is not None and mechanism.releases_sum and mechanism.samples_units
     dtype = torch.float64 if is_wide else torch.float32  # sums over units come in float64
     tensors: SharedState = map_shared(
         lambda each: torch.zeros_like(each, dtype=dtype), order.shared

@@ -19,6 +19,8 @@ from fedner.privacy.accountant import AccountantName, Steps, noise_for
 from fedner.privacy.entropy import SeededSimulation, Source, SystemEntropy
 from fedner.privacy.events import GaussianRelease
 from fedner.privacy.mechanisms import Mechanism, PlatformPrivacy, ScoreNoise
+from fedner.privacy.noise_shares import JointSum
+from fedner.privacy.sum_terms import SumTerms
 from fedner.runs.blueprint import Blueprint
 from fedner.runs.folder import LEDGER_NAME, RunFolder
 from fedner.runs.privacy_checks import delta_problems
@@ -47,7 +49,7 @@ def platform_privacy(plan: Blueprint, algorithm: Algorithm, name: str) -> Platfo
     if worthless := delta_problems(study, study.public_sizes, mechanism.facts):
         raise SettingsError("the study", worthless)
     draft = _unnoised(plan, mechanism, name)
-    if not draft.mechanism.noises_sum:
+    if not draft.mechanism.releases_sum:
         return replace(draft, noise_multiplier=_noise(study, algorithm, name, draft))
     # One noise is added to the sum of all: the platform that needs most decides.
     drafts = {each: _unnoised(plan, mechanism, each) for each in study.names}
@@ -82,7 +84,20 @@ def _unnoised(plan: Blueprint, mechanism: Mechanism, name: str) -> PlatformPriva
         scores=None
         if held.scores is None
         else ScoreNoise(held.scores.max_norm, held.scores.noise_multiplier),
+        joint=joint_sum(plan) if mechanism.shares_noise else None,
     )
+
+
+def joint_sum(plan: Blueprint) -> JointSum:
+    """Return the facts of the sum that the platforms of a study make together."""
+    shared = plan.initial_shared().values()
+    return JointSum(sum_terms(plan.study), sum(each.numel() for each in shared))
+
+
+def sum_terms(study: Study) -> SumTerms:
+    """Return how many platforms are in every opened sum, and how many may collude."""
+    asked = study.participation.sample or len(study.names)
+    return SumTerms(min(asked, len(study.names)), quorum=study.participation.quorum)
 
 
 def source_of(study: Study) -> Source:

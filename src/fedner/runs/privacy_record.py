@@ -18,6 +18,7 @@ from fedner.runs.privacy_checks import delta_warnings
 from fedner.runs.records import (
     Grant,
     LedgerSpent,
+    NoiseBy,
     PlatformSpent,
     PrivacySpent,
 )
@@ -27,7 +28,13 @@ from fedner.runs.site import Site
 from fedner.runs.site_ledger import ledger_folder
 from fedner.runs.trust import trust_note
 from fedner.settings import PlatformSettings, Study, platform_settings_of
+from fedner.settings.policy import NoisePlace
 
+_NOISE_BY: Mapping[NoisePlace, NoiseBy] = {
+    "central": "server",
+    "local": "platform",
+    "distributed": "platforms",
+}
 SIMULATION_NOTE = (
     "Simulation: sample and noise came from a seed. The numbers are those of a DP run, but "
     "this one protects nobody."
@@ -124,7 +131,7 @@ def _spent(
     large = delta_warnings(study, study.public_sizes, mechanism)
     return PrivacySpent(
         mechanism=mechanism.name,
-        noise_by="server" if mechanism.noises_sum else "platform",
+        noise_by=_NOISE_BY[mechanism.noise_place],
         unit=mechanism.unit(held.unit),
         simulation=held.simulation,
         delta=held.delta,

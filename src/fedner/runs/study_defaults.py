@@ -61,10 +61,10 @@ def default_weighting(settings: Settings | Study) -> Weighting:
 
     By the square root of their size where they share a described head: measured, newcomers gain
     more from it (docs/federation.md). By their size (Ge et al. 2020, eq. 2) elsewhere, and wherever
-    the server adds the noise: there another weighting would be refused, or proved otherwise.
+    a noised sum is released: there another weighting would be refused, or proved otherwise.
     """
     mechanism = MECHANISMS.get(settings.privacy.mechanism) if settings.privacy.enabled else None
-    if mechanism is not None and mechanism.noises_sum:
+    if mechanism is not None and mechanism.releases_sum:
         return "size"
     is_shared = has_described_head(settings) and shares_head(settings.partition.shared)
     return "sqrt-size" if is_shared else "size"

@@ -148,18 +148,13 @@ def _unit_problems(
     yield SettingProblem("policy.unit", found, f"one that protects at least a {least}")
 
 
-def noise_place(mechanism: Mechanism) -> NoisePlace:
-    """Return who adds the noise of a mechanism."""
-    return "central" if mechanism.noises_sum else "local"
-
-
 def _noise_problems(
     accepted: Sequence[NoisePlace], mechanism: Mechanism | None
 ) -> Iterator[SettingProblem]:
-    if accepted and mechanism is not None and noise_place(mechanism) not in accepted:
+    if accepted and mechanism is not None and mechanism.noise_place not in accepted:
         yield SettingProblem(
             "policy.noise_places",
-            f"mechanism {mechanism.name!r}, whose noise is {noise_place(mechanism)}",
+            f"mechanism {mechanism.name!r}, whose noise is {mechanism.noise_place}",
             f"noise that is {' or '.join(accepted)}",
         )
 

@@ -107,7 +107,9 @@ def privacy_sentence(spent: PrivacySpent | None) -> str:
         return (
             f"Simulated differential privacy ({terms}): the noise had a seed, nobody is protected."
         )
-    where = {"server": "by a server that must be trusted", "platform": "by each platform"}[
-        spent.noise_by
-    ]
+    where = {
+        "server": "by a server that must be trusted",
+        "platform": "by each platform",
+        "platforms": "by all platforms together, under a secure sum",
+    }[spent.noise_by]
     return f"Differential privacy: at most {terms} was spent, noise added {where}."

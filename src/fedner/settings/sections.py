@@ -27,7 +27,9 @@ RecordedGraphs = Literal["auto", "off"]
 Unannotated = Literal["outside", "marginal"]
 TagScheme = Literal["IO", "IOB1", "BIO", "BIOES", "BILOU"]
 HeadName = Literal["free", "described"]
-MechanismName = Literal["none", "unit-local", "unit-central", "platform", "platform-central"]
+MechanismName = Literal[
+    "none", "unit-local", "unit-central", "distributed", "platform", "platform-central"
+]
 Encoding = Literal["float32", "bfloat16", "int8"]
 Audience = Literal["participants", "public"]
 TunedOn = Literal["nothing", "public", "charged", "protected"]
@@ -222,9 +224,10 @@ class PrivacySettings(Section):
     """Differential privacy of what each platform transmits.
 
     `mechanism` says what is clipped and noised, and by whom (`privacy.mechanisms`): "unit-local"
-    (units, noise of each platform), "unit-central" (units, noise of a trusted server), "platform"
-    (the whole update, noise of each platform), "platform-central" (the whole update, noise of a
-    trusted server). "none", for comparisons, is what a file without this table means. `unit` is
+    (units, noise of each platform), "unit-central" (units, noise of a trusted server),
+    "distributed" (units, noise that all platforms add together under a secure sum), "platform" (the
+    whole update, noise of each platform), "platform-central" (the whole update, noise of a trusted
+    server). "none", for comparisons, is what a file without this table means. `unit` is
     what is protected where units are.
 
     Either `noise_multiplier` (0 clips without noise, in a simulation), or `epsilon` as a target for

@@ -1,5 +1,6 @@
 """The mechanisms by name: one row each."""
 
+from fedner.privacy.mechanisms.distributed import DISTRIBUTED
 from fedner.privacy.mechanisms.mechanism import (
     Asked,
     ClippedStep,
@@ -19,6 +20,7 @@ from fedner.privacy.mechanisms.unit_central import UNIT_CENTRAL
 from fedner.privacy.mechanisms.unit_local import UNIT_LOCAL
 
 __all__ = [
+    "DISTRIBUTED",
     "MECHANISMS",
     "PLATFORM",
     "PLATFORM_CENTRAL",
@@ -39,5 +41,5 @@ __all__ = [
 
 # Rows are in `settings.sections.MechanismName` too: settings know no other room.
 MECHANISMS: dict[str, Mechanism] = {
-    each.name: each for each in (UNIT_LOCAL, UNIT_CENTRAL, PLATFORM, PLATFORM_CENTRAL)
+    each.name: each for each in (UNIT_LOCAL, UNIT_CENTRAL, DISTRIBUTED, PLATFORM, PLATFORM_CENTRAL)
 }

@@ -13,8 +13,9 @@ nothing for. Nobody outside this folder asks which mechanism it is.
 To add one: a file named for it with paper, guarantee and edge cases on top, a row in
 `mechanisms/__init__.py`, and a statistical test that accepts sigma and rejects 2/3 and 3/2 of it.
 Its event is a `GaussianRelease`: exact for Gaussian noise, and an upper bound for whatever
-satisfies mu-Gaussian differential privacy (Dong, Roth and Su 2022) with multiplier 1/mu. Noise of
-another kind needs an event of its own in `privacy.events` and `privacy.accountant`.
+satisfies mu-Gaussian differential privacy (Dong, Roth and Su 2022) with multiplier 1/mu, such as
+discrete noise (`privacy.discrete_bound`). Noise of another kind needs an event of its own in
+`privacy.events` and `privacy.accountant`.
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -24,12 +25,15 @@ from typing import Literal
 from torch import Tensor
 
 from fedner.errors import FednerError
+from fedner.privacy.discrete_bound import DiscreteNoise
 from fedner.privacy.dpsgd import Loss
 from fedner.privacy.entropy import Source, SystemEntropy
 from fedner.privacy.events import Adjacency, GaussianRelease, Slice, Unit
 from fedner.privacy.noise import Clipped
+from fedner.privacy.noise_shares import JointSum
 from fedner.privacy.sampling import SampledUnit, expected_size, sampling_probability
 from fedner.settings import SettingProblem
+from fedner.settings.policy import NoisePlace
 from fedner.settings.sections import Encoding
 from fedner.tensors import SharedState, State
 
@@ -136,13 +140,14 @@ class MechanismFacts:
         name: What people call it.
         trust: Whom the platforms of a deployed run must trust, as a sentence.
         samples_units: Whether units are protected, and not whole platforms.
-        noises_sum: Whether the server adds the noise.
+        noise_place: Who adds the noise: each platform its own ("local"), all of them together
+            ("distributed"), or the server ("central").
     """
 
     name: str
     trust: str
     samples_units: bool
-    noises_sum: bool
+    noise_place: NoisePlace
 
     def unit(self, sampled: SampledUnit) -> Unit:
         """Return whose presence is protected where the study names this unit."""
@@ -155,8 +160,8 @@ class Mechanism:
 
     >>> import fedner, dataclasses
     >>> from fedner.privacy.mechanisms import UNIT_LOCAL
-    >>> UNIT_LOCAL.samples_units, UNIT_LOCAL.noises_sum
-    (True, False)
+    >>> UNIT_LOCAL.samples_units, UNIT_LOCAL.noise_place
+    (True, 'local')
     >>> mine = dataclasses.replace(UNIT_LOCAL, name="mine", trust="Nobody but the platform.")
     >>> isinstance(mine, fedner.Mechanism)
     True
@@ -173,8 +178,10 @@ class Mechanism:
             and no unit is sampled; then the whole update must be protected.
         on_update: What is transmitted of an update. None: it is transmitted as it is, being made of
             released values alone.
-        on_sum: What becomes of the sum at the server. None: it was noised at the platforms.
+        on_sum: What becomes of the sum at the server. None: updates are released one by one.
         adjacency: Which data sets are neighbours.
+        shares_noise: Whether each platform adds a share of the noise that the sum needs: a single
+            update has too little, so that a summation must hide it.
     """
 
     name: str
@@ -185,6 +192,7 @@ class Mechanism:
     on_update: "Callable[[PlatformPrivacy, SharedState, Source], SharedState] | None" = None
     on_sum: SumRelease | None = None
     adjacency: Adjacency = "add_or_remove_one"
+    shares_noise: bool = False
 
     @property
     def samples_units(self) -> bool:
@@ -192,8 +200,8 @@ class Mechanism:
         return self.on_gradient is not None
 
     @property
-    def noises_sum(self) -> bool:
-        """Whether the server adds the noise: what it is sent must not outlive its round.
+    def releases_sum(self) -> bool:
+        """Whether the sum is what is released: what the server is sent must not outlive its round.
 
         Then norms of updates are not recorded, and in deployment every round is stored before the
         next begins, since a sum that was noised twice would be two releases.
@@ -201,9 +209,16 @@ class Mechanism:
         return self.on_sum is not None
 
     @property
+    def noise_place(self) -> NoisePlace:
+        """Who adds the noise."""
+        if self.shares_noise:
+            return "distributed"
+        return "central" if self.releases_sum else "local"
+
+    @property
     def facts(self) -> MechanismFacts:
         """What records and reports say of it."""
-        return MechanismFacts(self.name, self.trust, self.samples_units, self.noises_sum)
+        return MechanismFacts(self.name, self.trust, self.samples_units, self.noise_place)
 
     def unit(self, sampled: SampledUnit) -> Unit:
         """Return whose presence is protected where the study names this unit."""
@@ -279,6 +294,7 @@ class PlatformPrivacy:
         source: Where sample and noise come from: the operating system, or a seed in a simulation.
         padding_rows: Rows of tables that are never trained (padding), where noise has no business.
         scores: How disclosed scores are noised; None where none are disclosed.
+        joint: The sum that the platforms make together; None where each of them releases its own.
     """
 
     mechanism: Mechanism
@@ -293,8 +309,15 @@ class PlatformPrivacy:
     source: Source = field(default_factory=SystemEntropy)
     padding_rows: Mapping[str, int] = field(default_factory=dict)
     scores: ScoreNoise | None = None
+    joint: JointSum | None = None
 
     def __post_init__(self) -> None:
+        if (self.joint is not None) != self.mechanism.shares_noise:
+            raise FednerError(
+                f"mechanism {self.mechanism.name!r} with joint sum {self.joint}; expected one "
+                "exactly where platforms share the noise",
+                "It says how many platforms there are, and how many numbers they send.",
+            )
         if self.private_part == "clear":
             raise FednerError(
                 f"private part 'clear' is refused: {WHY_NOT_CLEAR}",
@@ -316,6 +339,12 @@ class PlatformPrivacy:
     def terms(self) -> NoiseTerms:
         """What a release of noise needs of this."""
         return NoiseTerms(self.max_grad_norm, self.noise_multiplier, self.padding_rows)
+
+    def discrete(self) -> DiscreteNoise | None:
+        """Return the noise that the platforms make together, if they do."""
+        if self.joint is None:
+            return None
+        return self.joint.noise(self.max_grad_norm, self.noise_multiplier)
 
     @property
     def units_in_slice(self) -> float:

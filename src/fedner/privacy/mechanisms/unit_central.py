@@ -60,7 +60,7 @@ def sum_problems(asked: Asked) -> Iterator[SettingProblem]:
     """Yield what noise on a sum cannot be combined with, whatever the unit."""
     if asked.aggregation != "mean":
         yield SettingProblem(
-            "participation.aggregation", f"{asked.aggregation!r} with noise at the server", "mean",
+            "participation.aggregation", f"{asked.aggregation!r} with noise on the sum", "mean",
             "The noise is on a sum.",
         )  # fmt: skip
 
@@ -82,10 +82,15 @@ def _problems(asked: Asked) -> Iterator[SettingProblem]:
             "They would be asked for before the server has stored what it noised; noised anew "
             "after a crash, that would be two releases.",
         )  # fmt: skip
+    yield from gradient_problems(asked, "unit-central")
+
+
+def gradient_problems(asked: Asked, name: str) -> Iterator[SettingProblem]:
+    """Yield what a sum over units cannot be made of, for the mechanism of a name."""
     if asked.sends != "gradients":
         yield SettingProblem(
             "privacy.mechanism",
-            f"'unit-central' with {asked.algorithm}, whose updates are {asked.sends}",
+            f"{name!r} with {asked.algorithm}, whose updates are {asked.sends}",
             "unit-local or platform-central, or updates that are gradients",
             "Between local steps the shared weights would move along gradients that nobody noised. "
             "FedAvg of one plain SGD step is fedner with an SGD server.",
@@ -93,12 +98,12 @@ def _problems(asked: Asked) -> Iterator[SettingProblem]:
         return
     if asked.steps > 1:
         yield SettingProblem(
-            "algorithm.local_steps", f"{asked.steps} with noise at the server", "1",
+            "algorithm.local_steps", f"{asked.steps} with noise on the sum", "1",
             "The second step would stand on shared weights that nobody noised.",
         )  # fmt: skip
     if asked.loss_reading == "sum":
         yield SettingProblem(
-            "algorithm.loss", "'sum' with noise at the server", "mean",
+            "algorithm.loss", "'sum' with noise on the sum", "mean",
             "The server divides by the joint expected size itself.",
         )  # fmt: skip
 
@@ -114,9 +119,10 @@ def _on_gradient(privacy: PlatformPrivacy, step: ClippedStep) -> State:
     return without_rows(value, privacy.padding_rows)
 
 
-def _divisors(
+def expected_sizes(
     batches: Mapping[str, int], public_sizes: Mapping[str, int], num_slices: int
 ) -> dict[str, float]:
+    """Return the expected number of units in every platform's sum."""
     return {
         name: min(float(batches.get(name, 1)), size / num_slices)
         for name, size in public_sizes.items()
@@ -129,5 +135,5 @@ UNIT_CENTRAL = Mechanism(
     _problems,
     TRUST,
     on_gradient=_on_gradient,
-    on_sum=SumRelease(received_sum, _divisors, noised_mean),
+    on_sum=SumRelease(received_sum, expected_sizes, noised_mean),
 )

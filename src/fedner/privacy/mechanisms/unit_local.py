@@ -56,6 +56,7 @@ def unit_event(privacy: PlatformPrivacy, batch: int, steps: int, turn: int) -> G
         slice=privacy.slice(turn),
         max_sentences=privacy.max_sentences,
         is_simulation=privacy.source.is_simulation,
+        discrete=privacy.discrete(),
     )
 
 

@@ -7,6 +7,7 @@ from fedner.runs.records.facts import InitialFacts, PlatformFacts, RunFacts, Sit
 from fedner.runs.records.privacy import (
     Grant,
     LedgerSpent,
+    NoiseBy,
     PlatformSpent,
     PrivacySpent,
     StatedSpend,
@@ -34,6 +35,7 @@ __all__ = [
     "LedgerSpent",
     "MeanF1",
     "MethodCounts",
+    "NoiseBy",
     "PlatformFacts",
     "PlatformScores",
     "PlatformSpent",

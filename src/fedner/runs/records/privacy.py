@@ -8,6 +8,8 @@ from fedner.privacy.budget import Budget
 from fedner.privacy.events import Adjacency, Unit
 from fedner.runs.records.border import as_json
 
+NoiseBy = Literal["server", "platform", "platforms"]
+
 
 @dataclass(frozen=True, slots=True)
 class StatedSpend:
@@ -79,7 +81,7 @@ class PrivacySpent:
 
     Attributes:
         mechanism: The mechanism.
-        noise_by: Who adds the noise.
+        noise_by: Who adds the noise; "platforms" together a share each.
         unit: Whose presence is protected.
         simulation: Whether the noise had a seed: then nobody is protected.
         delta: The delta of every epsilon.
@@ -93,7 +95,7 @@ class PrivacySpent:
     """
 
     mechanism: str
-    noise_by: Literal["server", "platform"]
+    noise_by: NoiseBy
     unit: str
     simulation: bool
     delta: float
