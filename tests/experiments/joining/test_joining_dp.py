@@ -20,6 +20,7 @@ from fedner.experiments.joining.stacked_private import (
 from fedner.experiments.joining.world import World
 from fedner.models.features import collate
 from fedner.optimizers import Optimizer, OptimizerSettings
+from fedner.settings.policy import NoisePlace
 from fedner.training import clip_by_norm, gradients, trainable
 
 
@@ -148,7 +149,8 @@ def test_noise_has_the_deviation_that_was_asked_for() -> None:
     """Accepts sigma; 2/3 and 3/2 of it would be refused."""
     plan = plan_of(1, [2.0, 0.0])
     total = torch.zeros(2, 100, 200)
-    stacked_private._add_noise(total, [torch.Generator().manual_seed(3) for _ in range(2)], plan)
+    several = [torch.Generator().manual_seed(3) for _ in range(2)]
+    stacked_private._add_noise(total, several, plan, 1.0)
     assert float(total[0].std()) == pytest.approx(1.0, rel=0.02), "noise_multiplier x bound"
     assert abs(float(total[0].mean())) < 0.03
     assert not total[1].any()
@@ -222,3 +224,15 @@ def test_a_pull_leads_back_to_the_first_weights(small: World) -> None:
         for model, kept in enumerate((0.75, 0.5)):
             expected = first[model] + kept * (free[name][model] - first[model])
             torch.testing.assert_close(held[name][model], expected, msg=name)
+
+
+@pytest.mark.parametrize(("place", "factor"), [("central", 1.0), ("local", 2**0.5)])
+def test_noise_of_every_platform_adds_up(
+    small: World, monkeypatch: pytest.MonkeyPatch, place: NoisePlace, factor: float
+) -> None:
+    weights, platforms = two(small)
+    factors = []
+    monkeypatch.setattr(stacked_private, "_add_noise", lambda *given: factors.append(given[-1]))
+    plan = replace(plan_of(1, [1.0, 1.0]), place=place)
+    train_private(weights, small.described, small.sentences, platforms, plan)
+    assert set(factors) == {factor}

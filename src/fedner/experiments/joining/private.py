@@ -18,7 +18,9 @@ from fedner.experiments.joining.stacked_private import Platform, PrivatePlan, tr
 from fedner.experiments.joining.training import Indices, Plan, Source, counts, f1, train
 from fedner.experiments.joining.world import World
 from fedner.privacy.accountant import noise_for
+from fedner.privacy.sum_terms import SumTerms
 from fedner.seeds import derive
+from fedner.settings.policy import NoisePlace
 
 DELTA = 1e-5
 
@@ -126,6 +128,8 @@ def train_privately(
     ema_decay: float | None = None,
     guide: Guide | None = None,
     pull: float = 0.0,
+    place: NoisePlace = "central",
+    terms: SumTerms | None = None,
 ) -> list[Member]:
     """Train models of federations with as many platforms each, side by side.
 
@@ -139,6 +143,8 @@ def train_privately(
         ema_decay: Of the EMA that is returned; None returns the last weights.
         guide: Public sentences beside the protected ones.
         pull: A decay towards the weights that they begin with.
+        place: Who adds the noise.
+        terms: Of the secure sum, where the noise is distributed.
     """
     seeds = [derive(job.noise_seed, "joining", "private") % 2**31 for job in jobs]
     platforms = _platforms(world, [job.split for job in jobs])
@@ -154,6 +160,8 @@ def train_privately(
         _platforms(world, [guide.split] * len(jobs)) if guide else (),
         guide.weight if guide else 0.0,
         pull=pull,
+        place=place,
+        terms=terms,
     )
     begun = _begun(world, seeds, initial)
     trained = train_private(begun, DESCRIBED.tokens(world), world.sentences, platforms, plan)

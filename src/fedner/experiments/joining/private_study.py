@@ -151,7 +151,8 @@ def _released_tasks(start: str, epsilons: Sequence[float]) -> list[DpTask]:
 
 
 @cache
-def _needed(epsilon: float, num_sentences: int, recipe: Recipe) -> Strength:
+def needed_strength(epsilon: float, num_sentences: int, recipe: Recipe) -> Strength:
+    """Return what a target needs of a recipe."""
     return private.strength(epsilon, num_sentences, recipe.batch_size, recipe.epochs)
 
 
@@ -268,7 +269,7 @@ def _trained(
             world, splits, seeds, steps=PLAIN_STEPS, batch_size=PLAIN_BATCH, initial=initial
         )
     # The smallest federation needs the most noise: it serves all splits.
-    how = _needed(epsilon, min(sum(map(len, each.own)) for each in splits), recipe)
+    how = needed_strength(epsilon, min(sum(map(len, each.own)) for each in splits), recipe)
     jobs = [
         PrivateJob(split, how.noise_multiplier, seed, recipe.learning_rate)
         for split, seed in zip(splits, seeds, strict=True)

@@ -1,4 +1,4 @@
-"""DP-SGD of stacked taggers: exact clipping of every sentence, simulated noise on the sum.
+"""DP-SGD of stacked taggers: exact clipping of every sentence, simulated noise.
 
 One forward and one backward pass give the gradients at the LSTM's gates and at the emissions. From
 them and the layers' inputs follow the norm of each sentence's whole gradient, by products of
@@ -6,8 +6,8 @@ tokens, and then the sum of all of them, each times its factor: as in `privacy.d
 precision and for honest weights. A test compares the sums. Noise comes from a seed: for
 experiments, it protects nobody.
 
-Shapes: M models, B sentences of each, N = M B rows, L tokens, D features, H hidden units, G = 4H
-gates, K tags, R rank, E numbers of a description.
+Shapes: M models, P platforms, B sentences of each, N = M B rows (or all weights of a model), L
+tokens, D features, H hidden units, G = 4H gates, K tags, R rank, E numbers of a description.
 """
 
 import math
@@ -23,7 +23,13 @@ from fedner.experiments.joining import stack, stacked_crf
 from fedner.experiments.joining.stack import Rows, Tags, Tokens, Weights
 from fedner.experiments.joining.training import Indices, Sentences
 from fedner.federated.ema import averaged
+from fedner.privacy.discrete_noise import discrete_gaussian
+from fedner.privacy.entropy import SeededSimulation
+from fedner.privacy.mechanisms.distributed import rounded
+from fedner.privacy.noise_shares import JointSum
+from fedner.privacy.sum_terms import SumTerms
 from fedner.seeds import seeded
+from fedner.settings.policy import NoisePlace
 
 TOKENS_AT_ONCE = 2**17  # of all models together, padding included
 _BETAS, _EPSILON = (0.9, 0.999), 1e-8
@@ -59,6 +65,9 @@ class PrivatePlan:
         public_weight: What it is multiplied by; 0 leaves the public platforms out.
         public_batch: Expected public sentences of a step.
         pull: A decay towards the first weights, at the learning rate.
+        place: Who adds the noise: the server to the sum, each platform its own to its part, or all
+            of them together, rounded to a grid and discrete as `privacy.mechanisms.distributed`.
+        terms: Of the secure sum, where the noise is distributed.
     """
 
     steps: int
@@ -73,6 +82,8 @@ class PrivatePlan:
     public_weight: float = 0.0
     public_batch: int = 1_024
     pull: float = 0.0
+    place: NoisePlace = "central"
+    terms: SumTerms | None = None
 
     def falling(self, step: int) -> float:
         """Return what the learning rates are multiplied by in a step."""
@@ -97,12 +108,21 @@ def train_private(
     )
     scale_M = torch.tensor(1.0 / expected, dtype=torch.float32, device=device)
     for step in range(plan.steps):
-        totals = {name: torch.zeros_like(weight) for name, weight in trained.items()}
+        sums: list[Weights] = []
         for number, platform in enumerate(platforms):
+            if not sums or plan.terms is not None:
+                sums.append({name: torch.zeros_like(weight) for name, weight in trained.items()})
             sample = _Sample(plan.probability, ("sample", step, number))
-            _add_platform(totals, current, tokens, sentences, platform, plan, sample)
+            _add_platform(sums[-1], current, tokens, sentences, platform, plan, sample)
+        if plan.terms is None:
+            totals = sums[0]
+            # The noises of all platforms add up to one of sqrt(platforms) times the deviation.
+            factor = math.sqrt(len(platforms)) if plan.place == "local" else 1.0
+            for total in totals.values():
+                _add_noise(total, noise, plan, factor)
+        else:
+            totals = opened_sum(sums, plan, plan.terms, step)
         for total in totals.values():
-            _add_noise(total, noise, plan)
             total.mul_(_along(scale_M, total))
         if plan.public_weight:
             _add_public(totals, current, tokens, sentences, plan, step)
@@ -147,9 +167,39 @@ class _Adam:
             weights[name].sub_(change.mul_(_along(rate_M, gradient)))
 
 
-def _add_noise(total: Tensor, noise: Sequence[torch.Generator], plan: PrivatePlan) -> None:
+def opened_sum(
+    sums: Sequence[Weights], plan: PrivatePlan, terms: SumTerms, step: int
+) -> dict[str, Tensor]:
+    """Return the sum over platforms of what each sends: rounded, with its share of the noise.
+
+    The shares are drawn as one discrete Gaussian of their joint variance: their sum is that law
+    to 1e-60 (`privacy.discrete_bound`), and its deviation is rounded to a whole number of steps.
+    """
+    names, bound = tuple(sums[0]), plan.max_grad_norm
+    shapes = [sums[0][name].shape[1:] for name in names]
+    sizes = [shape.numel() for shape in shapes]
+    joint = JointSum(terms, sum(sizes))
+    found: dict[str, list[Tensor]] = {name: [] for name in names}
+    for model, seed in enumerate(plan.noise_seeds):
+        noise = joint.noise(bound, plan.noise_multipliers[model])
+        sent_PN = torch.stack(
+            [torch.cat([each[n][model].flatten() for n in names]) for each in sums]
+        )
+        total_N = rounded(sent_PN, noise.step, joint.box(bound)).sum(0)
+        source = SeededSimulation(seed, ("joining", "shares", step))
+        deviation = round(noise.deviation * math.sqrt(len(sums)))
+        total_N.add_(discrete_gaussian(len(total_N), deviation, source, total_N.device))
+        total_N = total_N.double().mul_(noise.step).float()
+        for name, part, shape in zip(names, torch.split(total_N, sizes), shapes, strict=True):
+            found[name].append(part.view(shape))
+    return {name: torch.stack(parts) for name, parts in found.items()}
+
+
+def _add_noise(
+    total: Tensor, noise: Sequence[torch.Generator], plan: PrivatePlan, factor: float
+) -> None:
     for model, generator in enumerate(noise):
-        deviation = plan.noise_multipliers[model] * plan.max_grad_norm
+        deviation = plan.noise_multipliers[model] * plan.max_grad_norm * factor
         if deviation:
             drawn = torch.randn(total.shape[1:], generator=generator, device=total.device)
             total[model].add_(drawn, alpha=deviation)
