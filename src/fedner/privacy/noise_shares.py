@@ -15,8 +15,9 @@ from fedner.privacy.discrete_bound import DiscreteNoise, share_deviation
 from fedner.privacy.discrete_noise import MOST_DEVIATION
 from fedner.privacy.sum_terms import SumTerms
 
-# Rounding may cost this share of the bound, and so of the noise.
-_ROUNDING_COST = 2.0**-10
+# A clipping bound has so many steps, or up to twice as many. Rounding then costs sqrt(coordinates)
+# over it: a thousandth of the noise for 16 million numbers.
+_STEPS_IN_BOUND = 2.0**22
 # No coordinate of a platform's sum is larger than so many units that all point the same way.
 _MOST_UNITS = 2.0**16
 _TAIL = 40  # deviations; the mass beyond is below 1e-340
@@ -34,18 +35,13 @@ class JointSum:
     terms: SumTerms
     coordinates: int
 
-    def step(self, max_norm: float) -> float:
-        """Return the step of the grid: rounding moves a sum by a thousandth of the bound."""
-        wanted = max_norm * _ROUNDING_COST / math.sqrt(max(1, self.coordinates))
-        return float(2.0 ** math.floor(math.log2(wanted)))
-
     def noise(self, max_norm: float, multiplier: float) -> DiscreteNoise:
         """Return the noise on the sum for a clipping bound and a noise multiplier.
 
         Raises:
             FednerError: If it needs more steps than can be drawn.
         """
-        plain = DiscreteNoise(self.step(max_norm), 0, self.terms.least_honest, self.coordinates)
+        plain = DiscreteNoise(grid_step(max_norm), 0, self.terms.least_honest, self.coordinates)
         deviation = share_deviation(
             multiplier, plain.sensitivity(max_norm), self.terms.least_honest
         )
@@ -53,20 +49,21 @@ class JointSum:
             raise FednerError(
                 f"noise multiplier {multiplier:g} on {self.coordinates:,} numbers needs a "
                 f"deviation of {deviation:,} steps; expected at most {MOST_DEVIATION:,}",
-                "Take less noise or a smaller model.",
+                "Take less noise: a smaller batch, or a larger epsilon.",
             )
         return replace(plain, deviation=deviation)
 
-    def box(self, max_norm: float) -> int:
-        """Return the largest number of steps of a coordinate of a platform's sum."""
-        return int(_MOST_UNITS * max_norm / self.step(max_norm))
 
-    def bits(self, max_norm: float, multiplier: float) -> int:
-        """Return how many bits hold the sum over all platforms, with its sign."""
-        most = largest_count(self.noise(max_norm, multiplier), self.box(max_norm))
-        return (self.terms.num_platforms * most).bit_length() + 1
+def grid_step(max_norm: float) -> float:
+    """Return the step of the grid for a clipping bound: a power of two."""
+    return float(2.0 ** math.floor(math.log2(max_norm)) / _STEPS_IN_BOUND)
 
 
-def largest_count(noise: DiscreteNoise, box: int) -> int:
+def box(max_norm: float) -> int:
+    """Return the largest number of steps of a coordinate of a platform's sum, before its noise."""
+    return int(_MOST_UNITS * max_norm / grid_step(max_norm))
+
+
+def largest_count(noise: DiscreteNoise, max_norm: float) -> int:
     """Return the largest number of steps that a platform puts into a sum, its noise included."""
-    return box + _TAIL * noise.deviation
+    return box(max_norm) + _TAIL * noise.deviation

@@ -21,7 +21,7 @@ from fedner.runs.initial_model import (
     located_initial,
     require_named,
 )
-from fedner.runs.parts import require_charged
+from fedner.runs.parts import require_charged, require_hidden
 from fedner.runs.privacy import server_noise
 from fedner.runs.privacy_checks import require_provable
 from fedner.runs.public_files import PublicFiles, declared_files
@@ -89,6 +89,7 @@ def coordinate(
     require_provable(study, chosen, plan.mechanism)
     sums = summation_of(study, chosen) if summation is None else summation
     require_charged(study, sums)
+    require_hidden(study, plan.mechanism, sums)
     model = _initial(study, initial)
     first, began = first_weights(plan, model), None if model is None else facts_of(study, model)
     settings = run_settings(study, chosen, server_noise(plan, chosen), run_name)

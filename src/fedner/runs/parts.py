@@ -91,5 +91,21 @@ def require_charged(study: Study, summation: Summation) -> None:
         )
 
 
+def require_hidden(study: Study, mechanism: Mechanism | None, summation: Summation) -> None:
+    """Raise where single updates with a share of the noise alone would be seen.
+
+    Raises:
+        FednerError: A deployed study whose noise is shared, and a summation that hides nothing.
+    """
+    if mechanism is None or not mechanism.shares_noise or not study.is_deployed:
+        return
+    if summation.at_server is None:
+        raise FednerError(
+            f"mechanism {mechanism.name!r} with summation {summation.name!r}; expected one that "
+            "hides single updates",
+            "Each platform adds a share of the noise: set transport.secure_sum = true.",
+        )
+
+
 def _named(part: Any) -> str:
     return repr(part["name"] if isinstance(part, dict) else part)

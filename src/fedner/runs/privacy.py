@@ -20,11 +20,11 @@ from fedner.privacy.entropy import SeededSimulation, Source, SystemEntropy
 from fedner.privacy.events import GaussianRelease
 from fedner.privacy.mechanisms import Mechanism, PlatformPrivacy, ScoreNoise
 from fedner.privacy.noise_shares import JointSum
-from fedner.privacy.sum_terms import SumTerms
 from fedner.runs.blueprint import Blueprint
 from fedner.runs.folder import LEDGER_NAME, RunFolder
 from fedner.runs.privacy_checks import delta_problems
 from fedner.runs.schedule import num_rounds
+from fedner.runs.sums import sum_terms
 from fedner.settings import SettingsError, Study
 
 
@@ -92,12 +92,6 @@ def joint_sum(plan: Blueprint) -> JointSum:
     """Return the facts of the sum that the platforms of a study make together."""
     shared = plan.initial_shared().values()
     return JointSum(sum_terms(plan.study), sum(each.numel() for each in shared))
-
-
-def sum_terms(study: Study) -> SumTerms:
-    """Return how many platforms are in every opened sum, and how many may collude."""
-    asked = study.participation.sample or len(study.names)
-    return SumTerms(min(asked, len(study.names)), quorum=study.participation.quorum)
 
 
 def source_of(study: Study) -> Source:

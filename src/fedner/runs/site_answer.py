@@ -12,6 +12,7 @@ from fedner.federated.secure.opened import FILE as OPENED
 from fedner.federated.summation import Summation
 from fedner.runs.folder import FEDERATED, LOCAL_ONLY
 from fedner.runs.local_training import finetune, train_baseline, train_private_part
+from fedner.runs.parts import require_hidden
 from fedner.runs.reply_log import REPLIES, ReplyLog, sent_of
 from fedner.runs.schedule import algorithm_for, num_rounds
 from fedner.runs.site import Site
@@ -51,11 +52,12 @@ class SiteAnswer:
             patience: How many seconds it waits for another process that works in its folder.
 
         Raises:
-            FednerError: The study's encoding does not fit algorithm or summation.
+            FednerError: The study's encoding or mechanism does not fit algorithm or summation.
         """
         algorithm = algorithm_for(site.study) if algorithm is None else algorithm
         sums = simulated_sum(site, algorithm) if summation is None else summation
         require_encodable(site.study.transport.encoding, algorithm.sends, sums)
+        require_hidden(site.study, site.blueprint.mechanism, sums)
         self._site = site
         self._answering = Answering(
             site.name,

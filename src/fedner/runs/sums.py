@@ -7,10 +7,12 @@ from typing import TYPE_CHECKING
 
 from fedner.errors import FednerError
 from fedner.federated.algorithms import Algorithm
+from fedner.federated.grid import Grid
 from fedner.federated.secure_sum import GRID, mean_scales, secure_sum
 from fedner.federated.sizes import platform_weights
 from fedner.federated.summation import PLAIN, Summation
-from fedner.privacy.mechanisms import Mechanism
+from fedner.privacy.mechanisms import MECHANISMS, Mechanism
+from fedner.privacy.noise_shares import grid_step
 from fedner.privacy.sum_terms import SumTerms
 from fedner.settings import SettingProblem, Settings, Study
 from fedner.settings.sections import ParticipationSettings, TransportSettings
@@ -74,10 +76,15 @@ def sum_plan(study: Study, algorithm: Algorithm) -> "SumPlan":
     require_cryptography()
     from fedner.federated.secure.plan import SumPlan
 
+    grid, held = GRID, study.privacy
     scales, factor = mean_scales(platform_weights(study.public_sizes, algorithm.weighting))
+    if held.enabled and MECHANISMS[held.mechanism].releases_sum:
+        # What platforms send lies on the grid of its noise already, and is a sum over units.
+        grid = Grid(grid_step(held.max_grad_norm))
+        scales, factor = dict.fromkeys(study.names, 1.0), 1.0
     return SumPlan(
         sum_terms(study),
-        GRID,
+        grid,
         scales,
         factor,
         study.participation.norm_bound,
@@ -104,6 +111,11 @@ def sum_problems(settings: Settings, mechanism: Mechanism | None) -> Iterator[Se
         mechanism: What protects the platforms' units; None without differential privacy.
     """
     transport = settings.transport
+    if mechanism is not None and mechanism.shares_noise and not transport.secure_sum:
+        yield SettingProblem(
+            "transport.secure_sum", f"false with mechanism {mechanism.name!r}", "true",
+            "Each platform adds a share of the noise: a single update has too little.",
+        )  # fmt: skip
     if not transport.secure_sum:
         if transport.colluding != TransportSettings().colluding:
             yield SettingProblem(
@@ -113,7 +125,7 @@ def sum_problems(settings: Settings, mechanism: Mechanism | None) -> Iterator[Se
         return
     yield from _term_problems(settings)
     yield from _single_problems(settings)
-    if mechanism is not None and mechanism.noises_sum:
+    if mechanism is not None and mechanism.noise_place == "central":
         yield SettingProblem(
             "transport.secure_sum", f"true with mechanism {mechanism.name!r}",
             "a mechanism whose noise the platforms add",

@@ -26,7 +26,7 @@ from fedner.federated.ema import averaged
 from fedner.privacy.discrete_noise import discrete_gaussian
 from fedner.privacy.entropy import SeededSimulation
 from fedner.privacy.mechanisms.distributed import rounded
-from fedner.privacy.noise_shares import JointSum
+from fedner.privacy.noise_shares import JointSum, box
 from fedner.privacy.sum_terms import SumTerms
 from fedner.seeds import seeded
 from fedner.settings.policy import NoisePlace
@@ -185,7 +185,7 @@ def opened_sum(
         sent_PN = torch.stack(
             [torch.cat([each[n][model].flatten() for n in names]) for each in sums]
         )
-        total_N = rounded(sent_PN, noise.step, joint.box(bound)).sum(0)
+        total_N = rounded(sent_PN, noise.step, box(bound)).sum(0)
         source = SeededSimulation(seed, ("joining", "shares", step))
         deviation = round(noise.deviation * math.sqrt(len(sums)))
         total_N.add_(discrete_gaussian(len(total_N), deviation, source, total_N.device))

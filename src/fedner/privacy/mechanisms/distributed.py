@@ -65,7 +65,7 @@ from fedner.privacy.noise import (
     require_finite,
     rounded_like,
 )
-from fedner.privacy.noise_shares import largest_count
+from fedner.privacy.noise_shares import box, largest_count
 from fedner.settings import SettingProblem
 from fedner.tensors import State
 
@@ -87,7 +87,7 @@ def _problems(asked: Asked) -> Iterator[SettingProblem]:
         )  # fmt: skip
 
 
-def discrete(clipped: Clipped, noise: DiscreteNoise, box: int, source: Source) -> Noised:
+def discrete(clipped: Clipped, noise: DiscreteNoise, source: Source) -> Noised:
     """Return a clipped sum on the grid, with one share of discrete noise.
 
     Guarantee:
@@ -97,7 +97,6 @@ def discrete(clipped: Clipped, noise: DiscreteNoise, box: int, source: Source) -
     Args:
         clipped: What clipping returned.
         noise: The noise on the sum.
-        box: The largest number of steps of a coordinate before the noise.
         source: Where the share comes from.
 
     Raises:
@@ -111,9 +110,9 @@ def discrete(clipped: Clipped, noise: DiscreteNoise, box: int, source: Source) -
             f"a sum of {found} numbers; the noise was made for {noise.coordinates}",
             "Platforms and server must have the same model.",
         )
-    limit, value = largest_count(noise, box), {}
+    limit, value = largest_count(noise, clipped.bound), {}
     for name, tensor in clipped.value.items():
-        count = rounded(tensor, noise.step, box)
+        count = rounded(tensor, noise.step, box(clipped.bound))
         own = discrete_gaussian(
             count.numel(), noise.deviation, source.at("noise", name), count.device
         )
@@ -122,14 +121,14 @@ def discrete(clipped: Clipped, noise: DiscreteNoise, box: int, source: Source) -
     return Noised(value, noise.deviation * noise.step, source.is_simulation)
 
 
-def rounded(tensor: Tensor, step: float, box: int) -> Tensor:
-    """Return the nearest whole numbers of steps, none beyond a box.
+def rounded(tensor: Tensor, step: float, most: int) -> Tensor:
+    """Return the nearest whole numbers of steps, none larger than the most.
 
     Raises:
         FednerError: If one was moved by more than half a step.
     """
     # A division by a power of two is exact.
-    scaled = tensor.detach().double().div(step).clamp_(-box, box)
+    scaled = tensor.detach().double().div(step).clamp_(-most, most)
     nearest = scaled.round()
     if nearest.numel() and float((nearest - scaled).abs().max()) > 0.5:
         raise FednerError(
@@ -141,12 +140,12 @@ def rounded(tensor: Tensor, step: float, box: int) -> Tensor:
 
 def _on_gradient(privacy: PlatformPrivacy, step: ClippedStep) -> State:
     """Return the shared sum with a share of noise, and the private part with noise of its own."""
-    noise, joint = privacy.discrete(), privacy.joint
-    if noise is None or joint is None:
+    noise = privacy.discrete()
+    if noise is None:
         raise FednerError("distributed noise without the facts of its sum")
     names, bound = tuple(step.clipped.value), privacy.max_grad_norm
     shared = part_of(step.clipped, [name for name in step.shared if name in names])
-    sums = discrete(shared, noise, joint.box(bound), step.source)
+    sums = discrete(shared, noise, step.source)
     own = part_of(step.clipped, [name for name in names if name not in step.shared])
     wider = noise.sensitivity(bound) * noise.step / bound
     noised = gaussian(own, privacy.noise_multiplier * wider, step.source)
