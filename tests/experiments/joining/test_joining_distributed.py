@@ -69,15 +69,16 @@ def world(monkeypatch: pytest.MonkeyPatch) -> World:
 
 def test_each_task_gives_its_points_once(world: World, tmp_path: Path) -> None:
     wanted = distributed_study.tasks()
-    assert [task.arm for task in wanted[:2]] == [TOGETHER, CENTRAL]
+    assert [task.arm for task in wanted[:6:3]] == [TOGETHER, CENTRAL]
     assert len({task.name for task in wanted}) == len(wanted)
     points: list[NoisePoint] = []
     for arm in (TOGETHER, CENTRAL, LOCAL):
         task = next(each for each in wanted if each.arm == arm)
-        task = replace(task, arm=replace(arm, seeds=(1, 2), colluding=0))  # two platforms
+        task = replace(task, arm=replace(arm, colluding=0))  # there are two platforms
         assert not task.is_done(points)
         points += distributed_study.run_task(world, task, tmp_path)
         assert task.is_done(points)
+        assert not replace(task, seeds=(1, 2, 3)).is_done(points)
     assert [each.noise_seed for each in points] == [1, 2] * 3
     path = tmp_path / distributed_study.POINTS
     running.add(path, points)
@@ -87,7 +88,7 @@ def test_each_task_gives_its_points_once(world: World, tmp_path: Path) -> None:
 
 def test_terms_by_arm() -> None:
     assert CENTRAL.terms(6) is LOCAL.terms(6) is None
-    found = [arm.terms(6) for arm in distributed_study.ARMS if arm.place == "distributed"]
+    found = [arm.terms(6) for arm in (TOGETHER, *distributed_study.OTHER_TERMS)]
     assert [each.least_honest for each in found if each is not None] == [5, 6, 3]
 
 

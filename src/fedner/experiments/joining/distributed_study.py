@@ -39,7 +39,6 @@ from fedner.privacy.sum_terms import SumTerms
 from fedner.settings.policy import NoisePlace
 
 POINTS = "distributed.jsonl"
-# The bar of the issue first, then what it is compared with, then what safety beyond it costs.
 ORDER = (3.0, 1.0, 8.0)
 
 
@@ -52,14 +51,12 @@ class Arm:
         place: Who adds it.
         colluding: How many platforms may collude with the server.
         may_drop: Whether as many platforms may drop out as a secure sum allows at all.
-        seeds: Which seeds of noise.
     """
 
     name: str
     place: NoisePlace
     colluding: int = 1
     may_drop: bool = False
-    seeds: tuple[int, ...] = NOISE_SEEDS
 
     def terms(self, num_platforms: int) -> SumTerms | None:
         """Return the terms of the secure sum; None where there is none."""
@@ -70,15 +67,13 @@ class Arm:
         return SumTerms(num_platforms, self.colluding, least)
 
 
-CENTRAL, LOCAL = Arm("central", "central"), Arm("local", "local", seeds=NOISE_SEEDS[:2])
+CENTRAL, LOCAL = Arm("central", "central"), Arm("local", "local")
 TOGETHER = Arm("distributed, 1 colluding", "distributed")
-ARMS = (
-    TOGETHER,
-    CENTRAL,
-    LOCAL,
-    Arm("distributed, 0 colluding", "distributed", 0, seeds=NOISE_SEEDS[:2]),
-    Arm("distributed, 1 colluding, drop-outs", "distributed", 1, True, NOISE_SEEDS[:2]),
+OTHER_TERMS = (
+    Arm("distributed, 0 colluding", "distributed", 0),
+    Arm("distributed, 1 colluding, drop-outs", "distributed", 1, True),
 )
+FIRST, LATER = NOISE_SEEDS[:2], NOISE_SEEDS[2:]
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,41 +90,50 @@ class NoisePoint:
 
 @dataclass(frozen=True, slots=True)
 class NoiseTask:
-    """The models of one split: one stack, a model for each seed of noise."""
+    """Models of one split: one stack, a model for each seed of noise."""
 
     federation: str
     arm: Arm
     epsilon: float
     split: int
+    seeds: tuple[int, ...]
 
     @property
     def name(self) -> str:
         """The task in words."""
-        return f"{self.federation} {self.arm.name} epsilon {self.epsilon:g} split {self.split}"
+        seeds = ", ".join(map(str, self.seeds))
+        where = f"split {self.split} noise {seeds}"
+        return f"{self.federation} {self.arm.name} epsilon {self.epsilon:g} {where}"
 
     def is_done(self, points: Iterable[NoisePoint]) -> bool:
-        """Whether its points are there; those of a task are stored all at once."""
+        """Whether all its points are there."""
         own = (self.federation, self.arm.name, self.epsilon, self.split)
-        return any((each.federation, each.arm, each.epsilon, each.split) == own for each in points)
+        found = {
+            each.noise_seed
+            for each in points
+            if (each.federation, each.arm, each.epsilon, each.split) == own
+        }
+        return found >= set(self.seeds)
 
 
 def tasks() -> list[NoiseTask]:
-    """Return all tasks, those that the bar needs first."""
-    bar = [
-        NoiseTask(federation, arm, epsilon, split)
-        for epsilon in ORDER
-        for arm in (TOGETHER, CENTRAL)
+    """Return all tasks: what the bar needs, then the price of local noise, then more seeds."""
+    wanted: list[tuple[Arm, Sequence[float], tuple[int, ...]]] = [
+        (TOGETHER, ORDER, FIRST),
+        (CENTRAL, ORDER, FIRST),
+        (LOCAL, ORDER, FIRST),
+        (TOGETHER, ORDER, LATER),
+        (CENTRAL, ORDER, LATER),
+        *((arm, ORDER[:2], FIRST) for arm in OTHER_TERMS),
+        (LOCAL, ORDER, LATER),
+    ]
+    return [
+        NoiseTask(federation, arm, epsilon, split, seeds)
+        for arm, epsilons, seeds in wanted
+        for epsilon in epsilons
         for federation in FEDERATIONS
         for split in SPLITS
     ]
-    rest = [
-        NoiseTask(federation, arm, epsilon, split)
-        for arm in ARMS
-        for epsilon in (ORDER if arm is LOCAL else ORDER[:2])
-        for federation in FEDERATIONS
-        for split in SPLITS
-    ]
-    return list(dict.fromkeys([*bar, *rest]))
 
 
 def run_task(world: World, task: NoiseTask, folder: Path) -> list[NoisePoint]:
@@ -146,7 +150,7 @@ def run_task(world: World, task: NoiseTask, folder: Path) -> list[NoisePoint]:
     rate = FROM_PUBLIC.learning_rate
     members = private.train_privately(
         world,
-        [PrivateJob(split, how.noise_multiplier, seed, rate) for seed in arm.seeds],
+        [PrivateJob(split, how.noise_multiplier, seed, rate) for seed in task.seeds],
         how,
         initial=private_study.public_model(world, task.federation, folder),
         ema_decay=FROM_PUBLIC.ema_decay,
@@ -156,7 +160,7 @@ def run_task(world: World, task: NoiseTask, folder: Path) -> list[NoisePoint]:
     found = private.scores(world, members, [split] * len(members))
     return [
         NoisePoint(task.federation, arm.name, task.epsilon, task.split, seed, row["all"])
-        for seed, row in zip(arm.seeds, found, strict=True)
+        for seed, row in zip(task.seeds, found, strict=True)
     ]
 
 
