@@ -237,6 +237,9 @@ def test_an_event_says_which_discrete_noise_it_was() -> None:
     event = release(1.5)
     assert event.effective_multiplier == 1.5
     assert from_json(to_json(event)) == event
+    plain = replace(event, discrete=None)
+    assert "discrete" not in to_json(plain), "ledgers of other noise stay as they were"
+    assert from_json(to_json(plain)) == plain
     with pytest.raises(FednerError, match="discrete noise of multiplier"):
         release(1.6)
     with pytest.raises(FednerError, match="too many for its bound"):

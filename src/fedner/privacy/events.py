@@ -141,6 +141,7 @@ class DeclaredUse:
     is_simulation: bool = False
 
 
+_DISCRETE = "discrete"
 Event = GaussianRelease | DeclaredUse
 _KINDS: dict[str, type[GaussianRelease] | type[DeclaredUse]] = {
     "gaussian": GaussianRelease,
@@ -151,7 +152,10 @@ _KINDS: dict[str, type[GaussianRelease] | type[DeclaredUse]] = {
 def to_json(event: Event) -> dict[str, Any]:
     """Return the event as plain JSON values; `from_json` reads it back."""
     kind = next(name for name, made in _KINDS.items() if isinstance(event, made))
-    return {"kind": kind, **asdict(event)}
+    stated = asdict(event)
+    if stated.get(_DISCRETE, ...) is None:
+        del stated[_DISCRETE]  # of most events nothing is said
+    return {"kind": kind, **stated}
 
 
 def from_json(record: Mapping[str, Any]) -> Event:
@@ -166,7 +170,7 @@ def from_json(record: Mapping[str, Any]) -> Event:
     if made is None:
         raise FednerError(f"An event has the kind {kind!r:.40}; expected one of {sorted(_KINDS)}.")
     known = {field.name for field in fields(made)}
-    if set(values) != known:
+    if set(values) | ({_DISCRETE} & known) != known:
         raise FednerError(
             f"An event of kind {kind!r} has the fields {sorted(map(str, values))[:20]}; expected "
             f"{sorted(known)}.",
@@ -176,8 +180,8 @@ def from_json(record: Mapping[str, Any]) -> Event:
     try:
         if values.get("slice") is not None:
             values["slice"] = Slice(**values["slice"])
-        if values.get("discrete") is not None:
-            values["discrete"] = _discrete(values["discrete"])
+        if values.get(_DISCRETE) is not None:
+            values[_DISCRETE] = _discrete(values[_DISCRETE])
         return made(**values)
     except (TypeError, ValueError, OverflowError) as error:
         raise FednerError(f"An event of kind {kind!r} has a wrong value.") from error
@@ -207,7 +211,7 @@ _TYPES: dict[str, tuple[type, ...]] = {
     "max_sentences": (int, type(None)),
     "slice": (dict, type(None)),
     "is_simulation": (bool,),
-    "discrete": (dict, type(None)),
+    _DISCRETE: (dict, type(None)),
     "description": (str,),
 }
 _LONGEST = 2_000
