@@ -56,7 +56,9 @@ from fedner.privacy.mechanisms import (
 )
 from fedner.privacy.noise import Clipped
 from fedner.privacy.noise import clip as clip_state
+from fedner.privacy.noise_shares import JointSum
 from fedner.privacy.sampling import PoissonSample, Units, draw_sentences
+from fedner.privacy.sum_terms import SumTerms
 from fedner.training import trainable
 
 SOURCE = SeededSimulation(5)
@@ -349,7 +351,8 @@ def test_private_in_the_clear_is_refused_because_it_moves_more_than_the_clip() -
 
 @pytest.mark.parametrize("mechanism", MECHANISMS.values(), ids=lambda each: each.name)
 def test_every_noise_runs_with_fedner_and_tells_what_it_cost(mechanism: Mechanism) -> None:
-    done = linear_run(fedner(), mechanism=mechanism)
+    joint = JointSum(SumTerms(3), 2) if mechanism.shares_noise else None
+    done = linear_run(fedner(), mechanism=mechanism, joint=joint)
     for record in done.rounds:
         assert record.loss is None
         assert set(record.events) == set(SIZES)
@@ -372,7 +375,7 @@ REFUSED = {
     "differences": (fedavg(), UNIT_CENTRAL),
     "local_steps: found 2": (fedner(FednerSettings(local_steps=2)), UNIT_CENTRAL),
     "'weights'": (fedavg(FedAvgSettings(sends="weights")), PLATFORM_CENTRAL),
-    "'sum' with noise at the server; expected mean": (
+    "'sum' with noise on the sum; expected mean": (
         fedner(FednerSettings(loss="sum")), UNIT_CENTRAL,
     ),
 }  # fmt: skip

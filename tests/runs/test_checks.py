@@ -183,6 +183,6 @@ def test_a_privacy_table_names_its_mechanism(tmp_path: Path) -> None:
     problems = told({**SOUND, "privacy": {"epsilon": 3.0, "simulation": True}}, tmp_path)
     [(key, text)] = problems.items()
     assert key.startswith("privacy")
-    assert "a key mechanism, one of none, unit-local, unit-central, platform, " in text
+    assert "a key mechanism, one of none, unit-local, unit-central, distributed, " in text
     off = {"mechanism": "none", "epsilon": 3.0}
     assert not checked({**SOUND, "privacy": off}, tmp_path).privacy.enabled

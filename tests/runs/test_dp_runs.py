@@ -171,21 +171,25 @@ def test_patients_that_nobody_named_cannot_be_the_unit(tiny: Make) -> None:
 
 @pytest.mark.parametrize("mechanism", MECHANISMS)
 def test_the_noise_of_a_target_spends_it_and_no_more(tiny: Make, mechanism: str) -> None:
-    settings = tiny(*ON, "privacy.epsilon=6", f"privacy.mechanism={mechanism}")
+    made = MECHANISMS[mechanism]
+    hidden = ("transport.secure_sum=true",) if made.shares_noise else ()
+    settings = tiny(*ON, "privacy.epsilon=6", f"privacy.mechanism={mechanism}", *hidden)
     site = opened(settings)["forum-posts"]
     noise = server_noise(site.blueprint, algorithm_for(site.study))
-    assert (noise is not None) is mechanism.endswith("central")
+    assert (noise is not None) is made.releases_sum
     for privacy in protected(settings).values():
         event = privacy.event(4, 1)
         step = (event.effective_multiplier, event.sampling_probability)
         assert 5.9 < pld_epsilon({step: 6}, 1e-5) <= 6.0
 
 
-@pytest.mark.parametrize("mechanism", ["unit-local", "unit-central"])
-def test_one_noise_for_a_central_sum_is_that_of_the_platform_that_needs_most(
+@pytest.mark.parametrize("mechanism", ["unit-local", "unit-central", "distributed"])
+def test_one_noise_for_a_sum_is_that_of_the_platform_that_needs_most(
     tiny: Make, mechanism: str
 ) -> None:
-    sizes = ("platforms.0.public_size=100", "algorithm.batching=each")
+    sizes = ["platforms.0.public_size=100", "algorithm.batching=each"]
+    if MECHANISMS[mechanism].shares_noise:
+        sizes.append("transport.secure_sum=true")
     settings = tiny(*ON, "privacy.epsilon=6", f"privacy.mechanism={mechanism}", *sizes)
     noises = {name: each.noise_multiplier for name, each in protected(settings).items()}
     if mechanism == "unit-local":
