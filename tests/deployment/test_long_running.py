@@ -27,17 +27,22 @@ MOST_GROWTH = 0.05  # of memory, from the second quarter to the last
 LEAST_GROWTH = 8e6  # bytes that are no growth
 LOG_BYTES = 5 * 5_000_000
 TMP_FILES = 50
+SMALL_GROWTH = 50_000  # bytes
+# What a run keeps of every round, by design; logs are bounded by themselves.
+GROWING = ("rounds.jsonl", "disclosure-record.jsonl", "replies.jsonl")
 
 
 @dataclass(frozen=True, slots=True)
 class Look:
-    """What one look saw: bytes of memory and open files by process, files by home."""
+    """What one look saw: memory, threads and open files by process, files by home, their sizes."""
 
     rounds: int
     memory: dict[str, float]
+    threads: dict[str, int]
     open_files: dict[str, int]
     files: dict[str, int]
     logs: dict[str, int]
+    sizes: dict[str, int]
 
 
 def homes(federation: Live) -> dict[str, Path]:
@@ -47,6 +52,7 @@ def homes(federation: Live) -> dict[str, Path]:
 
 def look(federation: Live, run: str) -> Look:
     memory: dict[str, float] = {}
+    threads: dict[str, int] = {}
     opened: dict[str, int] = {}
     for name, home in homes(federation).items():
         for pid in members(home):
@@ -54,6 +60,7 @@ def look(federation: Live, run: str) -> Look:
                 process = psutil.Process(pid)
                 role = f"{name} {_role(process)}"
                 memory[role] = memory.get(role, 0.0) + process.memory_info().rss
+                threads[role] = threads.get(role, 0) + process.num_threads()
                 opened[role] = opened.get(role, 0) + process.num_fds()
             except psutil.NoSuchProcess:
                 continue
@@ -63,7 +70,13 @@ def look(federation: Live, run: str) -> Look:
         name: sum(path.stat().st_size for path in (home / "logs").glob("*") if path.is_file())
         for name, home in places
     }
-    return Look(federation.rounds(run), memory, opened, files, logs)
+    sizes = {
+        f"{name}/{path.relative_to(home)}": path.stat().st_size
+        for name, home in places
+        for path in sorted(home.rglob("*"))
+        if path.is_file()
+    }
+    return Look(federation.rounds(run), memory, threads, opened, files, logs, sizes)
 
 
 def _role(process: psutil.Process) -> str:
@@ -133,6 +146,14 @@ def _judge(seen: list[Look]) -> None:
         print(f"{role}: {before / 1e6:.1f} MB, then {after / 1e6:.1f} MB")
         assert after - before < max(LEAST_GROWTH, MOST_GROWTH * before), role
         assert last[-1].open_files[role] <= second[0].open_files[role] + 5, role
+        assert last[-1].threads[role] <= max(each.threads[role] for each in second) + 5, role
     for name in second[0].files:
         assert last[-1].files[name] <= max(each.files[name] for each in second) + TMP_FILES, name
         assert last[-1].logs[name] <= LOG_BYTES, name
+    grown = {
+        path: size - second[0].sizes.get(path, 0)
+        for path, size in last[-1].sizes.items()
+        if size - second[0].sizes.get(path, 0) > SMALL_GROWTH
+    }
+    print("grown:", grown)
+    assert all(path.endswith(GROWING) for path in grown), grown

@@ -57,12 +57,15 @@ class Program:
     def environment(self) -> dict[str, str]:
         """What it inherits: HOME is a folder of its own, so that nothing is taken from the user's.
 
-        One thread computes at a platform, so that bits do not depend on its cores.
+        One thread computes at a platform, so that bits do not depend on its cores. FLARE's many
+        threads share two arenas of memory: with one each, what they free is not used again, and a
+        process grows for hours.
         """
         kept = {k: v for k, v in os.environ.items() if not k.startswith(_NOT_INHERITED)}
         private = self.home / "home"
         private.mkdir(mode=0o700, parents=True, exist_ok=True)
         told = {HOME: str(self.home), "HOME": str(private), "OMP_NUM_THREADS": "1"}
+        told["MALLOC_ARENA_MAX"] = "2"
         told["PYTHONSAFEPATH"] = "1"  # nothing is imported from the workspace, which jobs write to
         if self.settings is not None:
             told[SETTINGS] = str(self.settings)

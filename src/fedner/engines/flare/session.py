@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from fedner.engines.flare import finished_streams
 from fedner.errors import FednerError
 
 _log = logging.getLogger(__name__)
@@ -168,6 +169,7 @@ def admin_session(kit: AdminKit, timeout: float = 10.0) -> Iterator[AdminSession
     from nvflare.fuel.flare_api.flare_api import Session
     from nvflare.fuel.hci.client import api
 
+    finished_streams.install()
     api._print_hci_message = _log.debug  # it would print a line for every session
     location = str(kit.folder.resolve())
     with _empty_folder():

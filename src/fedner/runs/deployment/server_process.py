@@ -14,6 +14,7 @@ from nvflare.fuel.hci.reg import CommandModule, CommandModuleSpec, CommandSpec
 from nvflare.fuel.hci.server.constants import ConnProps
 from nvflare.private.fed.server.server_cmd_modules import ServerCommandModules
 
+from fedner.engines.flare import finished_streams
 from fedner.engines.flare.known_tokens import remember_tokens
 from fedner.engines.flare.presence import Presence, close_job, contacts, hear_failures, present
 from fedner.engines.flare.session import CLOSE, COMMAND, LOST, PRESENT
@@ -85,6 +86,7 @@ def main() -> None:
     """Run FLARE's server for the home that this process was started for."""
     home = ServerHome(own_home().resolve())
     listener.install()
+    finished_streams.install()
     presence = Presence()
     hear_failures(presence)
     remember_tokens()
