@@ -12,10 +12,18 @@ from typer.testing import CliRunner
 import fedner
 from fedner.cli.app import app
 from fedner.corpus.writers.jsonl import write_jsonl
+from fedner.runs.joining import candidates
 
 ROOT = Path(__file__).resolve().parents[2]
 SMALL = {"hidden": 6, "filters": 8, "character_filters": 6, "character_dimension": 6}
 OWN = fedner.synthetic_corpus("social-posts", 20, seed=1)
+
+
+@pytest.fixture(autouse=True)
+def two_settings(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Two settings for each arm in place of six: what is chosen from is not in question here."""
+    for name in ("_RECEIVED", "_DESCRIBED", "_FREE"):
+        monkeypatch.setattr(candidates, name, getattr(candidates, name)[2:4])
 
 
 @pytest.fixture(scope="module")
@@ -44,7 +52,7 @@ def test_the_same_from_python_and_from_the_command_line(run: Path, tmp_path: Pat
         on_training=lambda *how_far: done.append(how_far),
     )
     assert done[-1] == (6, 6), "the learning curves"
-    assert (54, 54) in done, "the folds"
+    assert (18, 18) in done, "the folds"
     write_jsonl(tmp_path / "own.jsonl", OWN)
     result = CliRunner().invoke(
         app,

@@ -98,6 +98,24 @@ def test_a_home_runs_once(
     assert not ran
 
 
+def test_a_log_has_five_files_and_no_more(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, homes: Homes
+) -> None:
+    """As docs/operating.md says: of fedner's own log, and of FLARE's."""
+    monkeypatch.setattr(starting, "LOG_BYTES", 100)
+    with starting._log(tmp_path / "logs" / "platform.log", as_json=False) as say:
+        for number in range(100):
+            say(f"line {number}")
+    held = sorted((tmp_path / "logs").iterdir())
+    assert len(held) == 5
+    assert sum(path.stat().st_size for path in held) <= 500
+    assert "line 99" in (tmp_path / "logs" / "platform.log").read_text()
+    config = json.loads((homes.server.workspace / "local/log_config.json").read_text())
+    bounds = [each for each in config["handlers"].values() if "backupCount" in each]
+    assert bounds
+    assert {(each["maxBytes"], each["backupCount"]) for each in bounds} == {(5_000_000, 4)}
+
+
 def test_a_certificate_that_ends_soon_is_said_at_the_start(
     homes: Homes, settings: Path, ran: list[Any], monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],

@@ -4,7 +4,7 @@ import json
 import os
 from argparse import ArgumentParser, Namespace
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures import ProcessPoolExecutor, as_completed
 from dataclasses import asdict, dataclass
 from multiprocessing import get_context
 from pathlib import Path
@@ -82,7 +82,7 @@ def gathered(
     points: list[Point] = []
     for found in side_by_side(run, jobs, options.jobs):
         points += found
-        _store(options.out / "points.json", points, vars(options))
+        store(options.out / "points.json", points, vars(options))
     return points
 
 
@@ -94,7 +94,17 @@ def side_by_side(
         yield from pool.map(run, jobs)
 
 
-def _store(path: Path, points: Sequence[Any], options: Mapping[str, Any]) -> None:
+def as_they_end(
+    run: Callable[[Job], Sequence[Point]], jobs: Sequence[Job], number: int
+) -> Iterator[Sequence[Point]]:
+    """Yield what every job came to, the first to end first: a study that is stopped loses less."""
+    with ProcessPoolExecutor(number, mp_context=get_context("spawn")) as pool:
+        for ended in as_completed([pool.submit(run, job) for job in jobs]):
+            yield ended.result()
+
+
+def store(path: Path, points: Sequence[Any], options: Mapping[str, Any]) -> None:
+    """Write all points of a study and the options that it was given."""
     record = {
         "options": {name: str(value) for name, value in options.items()},
         "points": [asdict(point) for point in points],

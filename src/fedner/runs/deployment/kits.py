@@ -72,7 +72,7 @@ _TALKATIVE = (  # a line for every handler that is registered, or for every call
     "nvflare.private.aux_runner",
     "nvflare.collab",
 )
-_LOG_BYTES, _LOG_FILES = 5_000_000, 5
+LOG_BYTES, LOG_FILES = 5_000_000, 5  # of each log, the one that is written to included
 
 
 @dataclass(frozen=True, slots=True)
@@ -277,8 +277,8 @@ def _log_config() -> dict[str, Any]:
                 "class": "logging.handlers.RotatingFileHandler",
                 "filename": "log.txt",
                 "mode": "a",
-                "maxBytes": _LOG_BYTES,
-                "backupCount": _LOG_FILES,
+                "maxBytes": LOG_BYTES,
+                "backupCount": LOG_FILES - 1,
             },
         },
         "loggers": {

@@ -26,6 +26,8 @@ from fedner.federated.folder_lock import FolderInUseError, held_by_this_process
 from fedner.runs.deployment.certificate_check import check_certificate
 from fedner.runs.deployment.homes import PlatformHome, ServerHome
 from fedner.runs.deployment.kits import (
+    LOG_BYTES,
+    LOG_FILES,
     ORGANISATION,
     Place,
     write_admin_kit,
@@ -36,7 +38,6 @@ from fedner.runs.deployment.taking_part import installed, read_home
 from fedner.runs.platform_file import read_platform
 
 Say = Callable[[str], None]
-_LOG_BYTES, _LOG_FILES = 5_000_000, 5
 _POLL_SECONDS = 0.2
 _OWN = " - fedner - "  # stands in the lines that are fedner's own
 _LAST_LINES = 5
@@ -139,7 +140,8 @@ def _log(path: Path, *, as_json: bool) -> Iterator[Say]:
     """Give a function that says a line on the terminal and in a rotating file."""
     owner_folder(path.parent)
     logger = logging.Logger(f"fedner.{path.stem}")
-    written = RotatingFileHandler(path, maxBytes=_LOG_BYTES, backupCount=_LOG_FILES)
+    # The file that is written to is one of them.
+    written = RotatingFileHandler(path, maxBytes=LOG_BYTES, backupCount=LOG_FILES - 1)
     shown = logging.StreamHandler(sys.stdout)
     written.setFormatter(logging.Formatter("%(message)s"))
     shown.setFormatter(_JsonLines() if as_json else logging.Formatter("%(message)s"))
