@@ -1,19 +1,22 @@
 """Seconds of a round over FLARE against megabytes, platforms and latency, with pictures.
 
-    python -m benchmarks.flare_scale docs/images/flare-scale.svg
+    python -m benchmarks.flare_scale docs/images/flare-scale.svg build/flare-scale.json
 
 Real processes on loopback, mutual TLS, a tagger so small that messages are nearly all there is to
-a round. Latency comes from the relay of `tests/deployment/relay.py`. From the constants that it
-finds, it says on paper what 100 platforms and an encoder of 400 MB would need.
+a round. Latency comes from the relay of `tests/deployment/relay.py`. What was measured goes to the
+JSON file; where that is there already, nothing is measured and the picture is drawn from it. From
+the constants that it finds, it says on paper what 100 platforms and an encoder of 400 MB would
+need.
 """
 
 import json
+import math
 import statistics
 import sys
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 
 import numpy as np
@@ -29,6 +32,7 @@ from fedner.runs.deployment.taking_part import installed
 
 MEGABYTES = (0.5, 1.0, 2.0, 5.0, 10.0, 20.0, 40.0)
 PLATFORMS = (3, 10, 20)
+BOTH = ((20.0, 6), (10.0, 10))  # megabytes and platforms: do they multiply?
 DELAYS = (0.0, 0.02, 0.1)
 FEW = 3
 ROUNDS = 12
@@ -130,6 +134,11 @@ def by_platforms() -> list[Measured]:
     return [_started(1.0, count) for count in PLATFORMS]
 
 
+def by_both() -> list[Measured]:
+    """Measure rounds that are large and have many platforms."""
+    return [_started(megabytes, count) for megabytes, count in BOTH]
+
+
 def _started(megabytes: float, platforms: int) -> Measured:
     with _federation(megabytes, platforms) as federation:
         federation.start()
@@ -162,81 +171,115 @@ def by_latency() -> list[Measured]:
             here.close()
 
 
-def constants(sizes: Sequence[Measured], counts: Sequence[Measured]) -> dict[str, float]:
-    """Return what a round costs, a megabyte of one platform, and a platform, by least squares."""
-    measured = [*sizes, *counts]
-    table = np.asarray(
-        [[1.0, each.platforms, each.platforms * each.megabytes] for each in measured]
+def constants(quiet: Sequence[Measured], both: Sequence[Measured]) -> dict[str, float]:
+    """Return what a round costs by least squares: seconds, and megabytes of the server's job.
+
+    Seconds are those of a round by itself, of each platform, and of each megabyte of each platform.
+    Megabytes are those of a job by itself, of each platform, of each megabyte, and of each megabyte
+    of each platform.
+
+    Args:
+        quiet: What seconds are taken from.
+        both: Further points for the memory: their many processes have two cores here, and wait.
+    """
+    seconds = _solved(
+        [[1.0, each.platforms, each.platforms * each.megabytes] for each in quiet],
+        [each.seconds for each in quiet],
     )
-    seconds = np.asarray([each.seconds for each in measured])
-    # Relative errors count alike: a round of 40 MB would decide everything otherwise.
-    found, *_ = np.linalg.lstsq(table / seconds[:, None], np.ones(len(seconds)), rcond=None)
-    memory = np.polyfit([each.megabytes for each in sizes], [each.server for each in sizes], 1)
-    return {
-        "round": float(found[0]),
-        "platform": float(found[1]),
-        "megabyte": float(found[2]),
-        "server": float(memory[1]),
-        "server_per_megabyte": float(memory[0]),
-    }
+    whole = [*quiet, *both]
+    memory = _solved(
+        [[1.0, e.platforms, e.megabytes, e.platforms * e.megabytes] for e in whole],
+        [each.server for each in whole],
+    )
+    time = ("round", "platform", "megabyte")
+    room = ("server", "server_platform", "server_megabyte", "server_both")
+    return dict(zip((*time, *room), (*seconds, *memory), strict=True))
 
 
-WIDTH, HEIGHT, PANEL, TALL, TOP, LEFT, GAP = 940, 300, 220, 190, 50, 60, 90
+def _solved(table: list[list[float]], values: list[float]) -> list[float]:
+    """Return the coefficients; relative errors count alike, or the largest decide everything."""
+    scaled = np.asarray(table) / np.asarray(values)[:, None]
+    found, *_ = np.linalg.lstsq(scaled, np.ones(len(values)), rcond=None)
+    return [float(each) for each in found]
+
+
+Dot = tuple[float, float]
+PANEL, TALL, TOP, LEFT, GAP, BELOW = 340, 190, 60, 70, 110, 110
+WIDTH, HEIGHT = LEFT + 2 * PANEL + GAP + 30, 2 * (TOP + TALL) + BELOW
 _STYLE = (
-    "text{font:12px sans-serif;fill:#333}.t{font-weight:600;font-size:13px}"
-    ".a{stroke:#bbb}.g{stroke:#eee}.l{fill:none;stroke:#1f6feb;stroke-width:2}.d{fill:#1f6feb}"
+    "text{font:14px sans-serif;fill:#333}.t{font-weight:600;font-size:15px}"
+    ".a{stroke:#999}.g{stroke:#e5e5e5}.l{fill:none;stroke:#1f6feb;stroke-width:2}.d{fill:#1f6feb}"
 )
 
 
-def _panel(
-    left: float, title: str, unit: str, places: Sequence[tuple[float, float]]
-) -> Iterator[str]:
-    """Yield one curve: seconds of a round above something that grows."""
-    right, top = max(x for x, _ in places), max(y for _, y in places) * 1.1
-    bottom = TOP + TALL
+def ticks(most: float) -> list[float]:
+    """Return round numbers from 0 to above the most, about five of them.
+
+    >>> ticks(1.815)
+    [0.0, 0.5, 1.0, 1.5, 2.0]
+    """
+    power = 10.0 ** math.floor(math.log10(most / 4))
+    step = next(each * power for each in (1, 2, 2.5, 5, 10) if each * power >= most / 5)
+    return [round(number * step, 9) for number in range(math.ceil(most / step) + 1)]
+
+
+def _panel(left: float, above: float, title: str, unit: str, places: list[Dot]) -> Iterator[str]:
+    """Yield one curve: something above something that grows."""
+    right, marks = max(x for x, _ in places), ticks(max(y for _, y in places))
+    bottom = above + TALL
 
     def across(value: float) -> float:
         return left + PANEL * value / right
 
     def down(value: float) -> float:
-        return bottom - TALL * value / top
+        return bottom - TALL * value / marks[-1]
 
-    yield f'<text class="t" x="{left}" y="{TOP - 18}">{title}</text>'
-    for part in range(5):
-        y = down(top * part / 4)
+    yield f'<text class="t" x="{left}" y="{above - 18}">{title}</text>'
+    for mark in marks:
+        y = down(mark)
         yield f'<line class="g" x1="{left}" y1="{y:.1f}" x2="{left + PANEL}" y2="{y:.1f}"/>'
-        yield f'<text x="{left - 8}" y="{y + 4:.1f}" text-anchor="end">{top * part / 4:.2f}</text>'
+        yield f'<text x="{left - 8}" y="{y + 5:.1f}" text-anchor="end">{mark:,g}</text>'
     yield f'<line class="a" x1="{left}" y1="{bottom}" x2="{left + PANEL}" y2="{bottom}"/>'
-    shown = [x for x, _ in places if x in (0.0, places[0][0], right) or x >= right / 5]
-    for x in shown:
-        yield f'<text x="{across(x):.1f}" y="{bottom + 18}" text-anchor="middle">{x:.3g}</text>'
-    yield f'<text x="{left + PANEL / 2}" y="{bottom + 38}" text-anchor="middle">{unit}</text>'
+    for x in _apart([x for x, _ in places], right):
+        shown = float(f"{x:.2g}")
+        yield f'<text x="{across(x):.1f}" y="{bottom + 20}" text-anchor="middle">{shown:g}</text>'
+    yield f'<text x="{left + PANEL / 2}" y="{bottom + 42}" text-anchor="middle">{unit}</text>'
     joined = " ".join(f"{across(x):.1f},{down(y):.1f}" for x, y in places)
     yield f'<polyline class="l" points="{joined}"/>'
     for x, y in places:
-        yield f'<circle class="d" cx="{across(x):.1f}" cy="{down(y):.1f}" r="3"/>'
+        yield f'<circle class="d" cx="{across(x):.1f}" cy="{down(y):.1f}" r="3.5"/>'
+
+
+def _apart(places: list[float], right: float) -> list[float]:
+    """Return those that have room for a number below them, from the right."""
+    kept: list[float] = []
+    for each in sorted(places, reverse=True):
+        if not kept or kept[-1] - each > right / 10:
+            kept.append(each)
+    return kept
 
 
 def picture(
     sizes: Sequence[Measured], counts: Sequence[Measured], delays: Sequence[Measured]
 ) -> str:
-    """Return three panels as SVG."""
-    panels: list[tuple[str, str, Sequence[Measured], Callable[[Measured], float]]] = [
-        ("seconds of a round, 3 platforms", "MB, each way", sizes, lambda each: each.megabytes),
-        ("seconds of a round of 1 MB", "platforms", counts, lambda each: each.platforms),
-        ("seconds of a round of 1 MB", "ms, each way", delays, lambda each: 1e3 * each.delay),
-    ]
-    body = [
-        line
-        for number, (title, unit, held, place) in enumerate(panels)
-        for line in _panel(
-            LEFT + number * (PANEL + GAP), title, unit, [(place(e), e.seconds) for e in held]
-        )
-    ]
+    """Return four panels as SVG."""
+    seconds, of_one = "seconds of a round", "seconds of a round of 1 MB"
+    panels = [
+        (f"{seconds}, 3 platforms", "MB, each way", [(e.megabytes, e.seconds) for e in sizes]),
+        (of_one, "platforms", [(float(e.platforms), e.seconds) for e in counts]),
+        (f"{of_one}, 3 platforms", "ms, each way", [(1e3 * e.delay, e.seconds) for e in delays]),
+        ("MB of the server's job, 3 platforms", "MB, each way",
+         [(e.megabytes, e.server) for e in sizes]),
+    ]  # fmt: skip
+    body = []
+    for number, (title, unit, places) in enumerate(panels):
+        left = LEFT + number % 2 * (PANEL + GAP)
+        above = TOP + number // 2 * (TOP + TALL + BELOW / 2)
+        body += _panel(left, above, title, unit, places)
     return "\n".join(
         [
             f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {HEIGHT}" role="img">',
-            "<title>Seconds of a round over FLARE against size, platforms and latency</title>",
+            "<title>A round over FLARE against size, platforms and latency</title>",
             f'<style>{_STYLE}</style><rect width="{WIDTH}" height="{HEIGHT}" fill="#fff"/>',
             *body,
             "</svg>\n",
@@ -244,28 +287,49 @@ def picture(
     )
 
 
-def main(path: Path | None = None) -> list[tuple[str, float, str]]:
-    """Measure everything; draw it where a path is given."""
-    sizes, counts, delays = by_size(), by_platforms(), by_latency()
-    found = constants(sizes, counts)
+KINDS: dict[str, Callable[[], list[Measured]]] = {
+    "sizes": by_size,
+    "counts": by_platforms,
+    "both": by_both,
+    "delays": by_latency,
+}
+
+
+def measured(path: Path | None) -> dict[str, list[Measured]]:
+    """Return what was measured; from a file, or into it."""
+    if path is not None and path.is_file():
+        held = json.loads(path.read_text(encoding="utf-8"))
+        return {kind: [Measured(**each) for each in held[kind]] for kind in KINDS}
+    found = {kind: measure() for kind, measure in KINDS.items()}
     if path is not None:
-        path.write_text(picture(sizes, counts, delays), encoding="utf-8")
+        path.parent.mkdir(parents=True, exist_ok=True)
+        kept = {kind: [asdict(each) for each in points] for kind, points in found.items()}
+        path.write_text(json.dumps(kept, indent=1), encoding="utf-8")
+    return found
+
+
+def main(path: Path | None = None, points: Path | None = None) -> list[tuple[str, float, str]]:
+    """Measure everything, or read it; draw it where a path is given."""
+    held = measured(points)
+    found = constants([*held["sizes"], *held["counts"]], held["both"])
+    if path is not None:
+        path.write_text(picture(held["sizes"], held["counts"], held["delays"]), encoding="utf-8")
     paper = found["round"] + 100 * (found["platform"] + 400 * found["megabyte"])
+    alone = found["server"] + 100 * found["server_platform"]
+    room = alone + 400 * (found["server_megabyte"] + 100 * found["server_both"])
     return [
         ("a round by itself", found["round"], "s"),
         ("a platform more", found["platform"], "s"),
         ("a megabyte each way, of one platform", found["megabyte"], "s"),
-        ("the server's job, without weights", found["server"], "MB"),
-        ("the server's job, for a megabyte of weights", found["server_per_megabyte"], "MB"),
+        ("the server's job by itself", found["server"], "MB"),
+        ("the server's job, a platform more", found["server_platform"], "MB"),
+        ("the server's job, a megabyte of weights", found["server_megabyte"], "MB"),
+        ("the server's job, a megabyte of one platform", found["server_both"], "MB"),
         ("on paper: 100 platforms, 400 MB, a round", paper, "s"),
-        (
-            "on paper: 400 MB, the server's job",
-            found["server"] + 400 * found["server_per_megabyte"],
-            "MB",
-        ),
+        ("on paper: 100 platforms, 400 MB, the server's job", room, "MB"),
     ]
 
 
 if __name__ == "__main__":
-    for what, value, unit in main(Path(sys.argv[1]) if len(sys.argv) > 1 else None):
+    for what, value, unit in main(*map(Path, sys.argv[1:3])):
         print(f"{what:<60} {value:>12,.4f} {unit}")

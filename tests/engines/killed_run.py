@@ -1,9 +1,4 @@
-"""A small federation with checkpoints, to be killed: `python killed_run.py FOLDER ENGINE ENCODING`.
-
-Prints "go" after each round and waits there for a line on standard input, so that it cannot end
-before it is killed, however fast or slow the machine is; once the input is closed it runs on
-freely. Ends with "done" and the final weights.
-"""
+"""A small federation with checkpoints, to be killed. Ends with "done" and the final weights."""
 
 import sys
 from functools import partial
@@ -23,12 +18,13 @@ from fedner.federated.engine import Engine
 from fedner.federated.record import RoundRecord
 from fedner.federated.run import RunSettings, run
 from fedner.settings.sections import Encoding
+from lives import Say
 
 SIZES = {"alpha": 12, "beta": 10, "gamma": 5}
 ROUNDS = 25
 
 
-def main(folder: Path, kind: str, encoding: Encoding) -> None:
+def main(folder: Path, kind: str, encoding: Encoding, say: Say) -> None:
     torch.set_num_threads(1)
     algorithm = algorithm_named("scaffold")
     build = partial(random_platform, encoding=encoding)
@@ -40,16 +36,11 @@ def main(folder: Path, kind: str, encoding: Encoding) -> None:
     settings = RunSettings("kill", ROUNDS, 6, SIZES, checkpoint_every=1, encoding=encoding)
 
     def tell(record: RoundRecord) -> None:
-        print(f"go {record.round}", flush=True)
-        sys.stdin.readline()
+        say(f"go {record.round}")
 
     done = run(
         algorithm, engine, initial(), settings, 7, folder, resume=folder.exists(), on_round=tell
     )
     engine.close()
     weights = {name: tensor.tolist() for name, tensor in done.server.shared.items()}
-    print(f"done {weights} {done.rounds[-1].losses}", flush=True)
-
-
-if __name__ == "__main__":
-    main(Path(sys.argv[1]), sys.argv[2], sys.argv[3])  # type: ignore[arg-type]
+    say(f"done {weights} {done.rounds[-1].losses}")

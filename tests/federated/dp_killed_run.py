@@ -1,11 +1,5 @@
-"""A deployed federation with ledgers, to be killed: `python dp_killed_run.py FOLDER`.
+"""A deployed federation with ledgers, to be killed. Ends with "done" and how many rounds it had."""
 
-Prints "go" after each round and waits there for a line on standard input, so that it cannot end
-before it is killed, however fast or slow the machine is; once the input is closed it runs on
-freely. Ends with "done" and how many rounds there were.
-"""
-
-import sys
 from pathlib import Path
 
 import torch
@@ -23,6 +17,7 @@ from fedner.privacy.ledger import Ledger
 from fedner.privacy.mechanisms import UNIT_LOCAL, PlatformPrivacy
 from fedner.privacy.sampling import Units
 from fedner.settings.sections import Encoding
+from lives import Say
 
 SIZES = {"alpha": 12, "beta": 10, "gamma": 5}
 ROUNDS = 20
@@ -47,19 +42,14 @@ def plan(rounds: int = ROUNDS, every: int = 4) -> RunSettings:
     return RunSettings("kill", rounds, 9, SIZES, checkpoint_every=every)
 
 
-def main(folder: Path) -> None:
+def main(folder: Path, say: Say) -> None:
     torch.set_num_threads(1)
 
     def tell(record: RoundRecord) -> None:
-        print(f"go {record.round}", flush=True)
-        sys.stdin.readline()
+        say(f"go {record.round}")
 
     engine = engine_in(folder)
     resume = (folder / "rounds.jsonl").exists()
     done = run(fedner(), engine, initial(), plan(), 7, folder, resume=resume, on_round=tell)
     engine.close()
-    print(f"done {len(done.rounds)}", flush=True)
-
-
-if __name__ == "__main__":
-    main(Path(sys.argv[1]))
+    say(f"done {len(done.rounds)}")

@@ -2,15 +2,13 @@
 
 import random
 import shutil
-import subprocess
-import sys
 import time
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from dp_killed_run import ROUNDS, SIZES, dp_platform, engine_in, plan
+from dp_killed_run import ROUNDS, SIZES, dp_platform, engine_in, main, plan
 from linear_platform import initial
 
 from fedner.errors import FednerError
@@ -24,8 +22,8 @@ from fedner.federated.run import run
 from fedner.federated.screening import NormRule, Screen
 from fedner.privacy.ledger import read_spent
 from fedner.privacy.ledger_files import default_witness
+from lives import Life
 
-SCRIPT = Path(__file__).with_name("dp_killed_run.py")
 KILLS, GRANTED = 3, 5  # fewer rounds than the run has, all lives together
 
 
@@ -113,24 +111,14 @@ def test_a_ledger_that_went_back_is_refused_by_the_server(tmp_path: Path) -> Non
 
 def test_killed_and_resumed_it_never_pays_twice_for_one_broadcast(tmp_path: Path) -> None:
     chance = random.Random(3)
-    folder, command = tmp_path / "run", [sys.executable, str(SCRIPT), str(tmp_path / "run")]
+    folder = tmp_path / "run"
     assert KILLS * (GRANTED + 1) < ROUNDS, "no life can reach the end of the run"
-    for life in range(KILLS + 1):
-        pipe = subprocess.PIPE
-        process = subprocess.Popen(command, stdin=pipe, stdout=pipe, text=True)
-        assert process.stdin is not None
-        assert process.stdout is not None
-        if life == KILLS:
-            out, _ = process.communicate(timeout=120)
-            assert process.returncode == 0
-            assert out.splitlines()[-1] == f"done {ROUNDS}"
-            continue
-        for _ in range(chance.randint(1, GRANTED)):
-            assert process.stdout.readline().startswith("go")
-            print(file=process.stdin, flush=True)
+    for _ in range(KILLS):
+        life = Life(main, folder)
+        life.grant(chance.randint(1, GRANTED))
         time.sleep(chance.uniform(0.0, 0.05))
-        process.kill()
-        process.communicate()
+        life.kill()
+    assert Life(main, folder).finish() == f"done {ROUNDS}"
     for name in SIZES:
         spent = read_spent(folder / "ledgers" / name, "kill")
         # One release for each round: a broadcast that came again was answered from the book.
