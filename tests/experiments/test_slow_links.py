@@ -1,14 +1,16 @@
 """The table of slow links: a run each way, small, and the rows that come of it."""
 
 import json
+import time
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, replace
 from pathlib import Path
 
 import pytest
 
 from fedner.errors import FednerError
-from fedner.experiments import slow_links
-from fedner.experiments.jobs import store
+from fedner.experiments import jobs, slow_links
+from fedner.experiments.jobs import as_they_end, side_by_side, store
 from fedner.experiments.slow_links import (
     ENCODINGS,
     LOCAL_STEPS,
@@ -31,9 +33,7 @@ POINT = Point("demo", "fedner", 1, "float32", 0.003, 1, 8, 8, 50.0, 10**6, 10**6
 
 def test_a_run_each_way_says_what_crossed(tmp_path: Path) -> None:
     ways = Way("demo", "fedner", 1, "float32"), Way("demo", "fedner", 2, "int8")
-    plain, small = (
-        run(LinkJob(way, 0.003, 1, 4, tmp_path / way.encoding, TINY))[0] for way in ways
-    )
+    plain, small = (run(LinkJob(way, 0.003, 1, 4, tmp_path / way.encoding, TINY)) for way in ways)
     assert (plain.way, small.way) == ways
     assert (plain.rounds, small.rounds) == (4, 2)
     assert plain.up == plain.down
@@ -59,9 +59,7 @@ def test_rows_are_means_over_seeds_and_paired_differences() -> None:
         replace(each, encoding="int8", strict=each.strict - 1, up=250_000) for each in whole
     ]  # fmt: skip
     lines = table([*small, *whole]).splitlines()
-    assert lines[2] == (
-        "| demo | fedner | 1 | float32 | 8 | 52.0 |  | 1.0 | 1.0 | 100.0% | 0.3 |"
-    )
+    assert lines[2] == ("| demo | fedner | 1 | float32 | 8 | 52.0 |  | 1.0 | 1.0 | 100.0% | 0.3 |")
     assert lines[3] == (
         "| demo | fedner | 1 | int8 | 8 | 51.0 | -1.0 (-1.0 to -1.0) | 0.2 | 1.0 | 62.5% | 0.2 |"
     )
@@ -92,16 +90,17 @@ def test_what_is_finished_is_not_run_again(
         held = {"learning_rate": job.learning_rate, "seed": job.seed, "steps": job.steps}
         return replace(POINT, **way, **held, strict=50 + 100 * job.learning_rate)
 
-    def ends(_run: object, jobs: list[LinkJob], _number: int) -> list[list[Point]]:
+    def ends(_run: object, jobs: list[LinkJob], _number: int) -> list[tuple[LinkJob, Point]]:
         ran.extend(jobs)
-        return [[point_of(job)] for job in jobs]
+        return [(job, point_of(job)) for job in jobs]
 
     monkeypatch.setattr(slow_links, "as_they_end", ends)
-    words = ["--out", str(tmp_path), "--algorithms", "fedner", "--seeds", "2"]
+    words = ["--out", str(tmp_path), "--seeds", "2"]
     assert main(words) == 0
     shown = capsys.readouterr().out
     first = len(ran)
     assert first == 3 * len(LOCAL_STEPS) + 2 * len(LOCAL_STEPS) * len(ENCODINGS)
+    assert {job.way.algorithm for job in ran} == {"fedavg"}
     points = finished(tmp_path / POINTS)
     assert len(points) == first
     store(tmp_path / POINTS, points[:-2], {})
@@ -120,3 +119,14 @@ def test_medical_platforms_need_their_folder(tmp_path: Path) -> None:
     assert f"embeddings.words='{tmp_path / 'words'}'" in given
     assert f"embeddings.context='{tmp_path / 'encoder'}'" in given
     assert not any("recipe" in each for each in given)
+
+
+def test_jobs_come_as_they_end_here_or_side_by_side(monkeypatch: pytest.MonkeyPatch) -> None:
+    def twice(number: int) -> int:
+        time.sleep(0.2 if number == 3 else 0)
+        return 2 * number
+
+    monkeypatch.setattr(jobs, "_pool", ThreadPoolExecutor)
+    assert list(as_they_end(twice, [3, 1], 1)) == [(3, 6), (1, 2)]
+    assert list(as_they_end(twice, [3, 1], 2)) == [(1, 2), (3, 6)]
+    assert list(side_by_side(twice, [3, 1], 2)) == [6, 2]

@@ -16,6 +16,7 @@ from fedner.settings import Settings
 
 Job = TypeVar("Job")
 Point = TypeVar("Point")
+Found = TypeVar("Found")
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,18 +90,32 @@ def gathered(
 def side_by_side(
     run: Callable[[Job], Sequence[Point]], jobs: Sequence[Job], number: int
 ) -> Iterator[Sequence[Point]]:
-    """Yield what every job came to, in their order."""
-    with ProcessPoolExecutor(number, mp_context=get_context("spawn")) as pool:
+    """Yield what every job came to, in their order; one at a time runs in this process."""
+    if number == 1:
+        yield from map(run, jobs)
+        return
+    with _pool(number) as pool:
         yield from pool.map(run, jobs)
 
 
 def as_they_end(
-    run: Callable[[Job], Sequence[Point]], jobs: Sequence[Job], number: int
-) -> Iterator[Sequence[Point]]:
-    """Yield what every job came to, the first to end first: a study that is stopped loses less."""
-    with ProcessPoolExecutor(number, mp_context=get_context("spawn")) as pool:
-        for ended in as_completed([pool.submit(run, job) for job in jobs]):
-            yield ended.result()
+    run: Callable[[Job], Found], jobs: Sequence[Job], number: int
+) -> Iterator[tuple[Job, Found]]:
+    """Yield every job and what it came to, the first to end first; one at a time runs here.
+
+    A study that is stopped loses only what was under way.
+    """
+    if number == 1:
+        yield from ((job, run(job)) for job in jobs)
+        return
+    with _pool(number) as pool:
+        waiting = {pool.submit(run, job): job for job in jobs}
+        for ended in as_completed(waiting):
+            yield waiting[ended], ended.result()
+
+
+def _pool(number: int) -> ProcessPoolExecutor:
+    return ProcessPoolExecutor(number, mp_context=get_context("spawn"))
 
 
 def store(path: Path, points: Sequence[Any], options: Mapping[str, Any]) -> None:

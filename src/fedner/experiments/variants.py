@@ -7,15 +7,13 @@ import json
 import time
 from argparse import ArgumentParser, Namespace
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import ProcessPoolExecutor, as_completed
 from dataclasses import asdict, dataclass
-from multiprocessing import get_context
 from pathlib import Path
 from statistics import fmean, stdev
 from typing import Literal
 
 from fedner.durable import write_text
-from fedner.experiments.jobs import add_options
+from fedner.experiments.jobs import add_options, as_they_end
 from fedner.runs.checks import read_settings
 from fedner.runs.folder import FEDERATED, RunFolder
 from fedner.runs.privacy_record import run_spent
@@ -74,12 +72,10 @@ def run_variants(
     out.mkdir(parents=True, exist_ok=True)
     todo = list(_jobs(federation, variants, noise_seeds, out))
     found: dict[_Job, Outcome] = {}
-    with ProcessPoolExecutor(jobs, mp_context=get_context("spawn")) as pool:
-        waiting = {pool.submit(_run, job): job for job in todo}
-        for done in as_completed(waiting):
-            found[waiting[done]] = done.result()
-            ordered = [found[job] for job in todo if job in found]
-            write_text(out / "outcomes.json", json.dumps([asdict(each) for each in ordered]))
+    for job, outcome in as_they_end(_run, todo, jobs):
+        found[job] = outcome
+        ordered = [found[each] for each in todo if each in found]
+        write_text(out / "outcomes.json", json.dumps([asdict(each) for each in ordered]))
     return [found[job] for job in todo]
 
 
