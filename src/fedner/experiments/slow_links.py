@@ -7,9 +7,10 @@
 A federation in float32, bfloat16 and int8 with error feedback, with K = 1, 2, 4 and 8 local steps.
 The algorithm is the same for every K: FedAvg with Adam at the platforms, unless another is named.
 Every row takes the same number of local steps, so that rounds and bytes fall with K. The learning
-rate is chosen for each K from the same three, in float32, by the F1 of a seed that is in no row. `demo` is the federation of `fedner demo`,
-small and short; `medical` are ADE Corpus V2, PsyTAR and TwiMed with the model of
-examples/medical.toml. Strict F1 on their own test parts.
+rate is chosen for each K from the same three, in float32, by the F1 of a seed that is in no row.
+
+`demo` is the federation of `fedner demo`, small and short; `medical` are ADE Corpus V2, PsyTAR and
+TwiMed with the model of examples/medical.toml. Strict F1 on their own test parts.
 
 What is finished stands in FOLDER/points.json and is not run again.
 """
