@@ -7,6 +7,7 @@ import lzma
 import stat
 import tarfile
 import zipfile
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -281,6 +282,31 @@ def test_no_room_for_temporary_files_is_an_error_of_ours(
     monkeypatch.setattr(Path, "mkdir", full)
     with pytest.raises(FednerError, match="No space left on device"):
         read(path)
+
+
+def test_folders_of_an_archive_are_not_listed_for_every_document(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A thousand documents of two thousand files were two million looks at the disk."""
+    folder = brat(tmp_path)
+    for number in range(30):
+        for ending in ("txt", "ann"):
+            copied = (folder / f"one.{ending}").read_bytes()
+            (folder / f"more-{number}.{ending}").write_bytes(copied)
+    with tarfile.open(tmp_path / "corpus.tar.xz", "w:xz") as archive:
+        archive.add(folder, "notes")
+    listed: list[Path] = []
+    iterdir = Path.iterdir
+
+    def counted(path: Path) -> Iterator[Path]:
+        listed.append(path)
+        return iterdir(path)
+
+    monkeypatch.setattr(Path, "iterdir", counted)
+    corpus = read(tmp_path / "corpus.tar.xz")
+    assert len(corpus) == 31
+    assert {each.source.split("/")[0] for each in corpus} == {"notes"}
+    assert len(listed) < 20
 
 
 @pytest.mark.data

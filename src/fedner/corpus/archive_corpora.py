@@ -49,11 +49,12 @@ def from_archive(
 ) -> Iterator[Document]:
     """Pass on documents with their sources named as in the archive, and remove it at the end."""
     known: dict[str, str] = {}
+    parents = _parents(root)
     try:
         for document in documents:
             source = known.get(document.source)
             if source is None:
-                source = _source_in(unpacked.folder, root, document.source)
+                source = _source_in(unpacked.folder, parents, document.source)
                 known[document.source] = source
             yield document if source == document.source else replace(document, source=source)
     except FednerError as error:
@@ -62,11 +63,15 @@ def from_archive(
         unpacked.close()
 
 
-def _source_in(top: Path, root: Path, source: str) -> str:
-    """Return a source by its name in the archive; what is no file of it keeps its own."""
+def _parents(root: Path) -> list[Path]:
+    """Return where sources may lie: some readers go down one folder by themselves (CADEC's)."""
     folder = root if root.is_dir() else root.parent
-    # Some readers go down one folder by themselves (CADEC's), some formats name any source.
-    for parent in (folder, *sorted(entry for entry in folder.iterdir() if entry.is_dir())):
+    return [folder, *sorted(entry for entry in folder.iterdir() if entry.is_dir())]
+
+
+def _source_in(top: Path, parents: list[Path], source: str) -> str:
+    """Return a source by its name in the archive; formats name any, and such keep their own."""
+    for parent in parents:
         for ending in ("", *COMPRESSED_SUFFIXES):
             if source and (parent / f"{source}{ending}").is_file():
                 return (parent / source).relative_to(top).as_posix()
