@@ -19,6 +19,7 @@ from fedner.engines.flare.known_tokens import remember_tokens
 from fedner.engines.flare.presence import Presence, close_job, contacts, hear_failures, present
 from fedner.engines.flare.session import CLOSE, COMMAND, LOST, PRESENT
 from fedner.runs.deployment import listener
+from fedner.runs.deployment.audit_log import bound_audit_log
 from fedner.runs.deployment.homes import ServerHome
 from fedner.runs.deployment.places import own_home
 from fedner.runs.deployment.serving import Caller, Desk
@@ -87,6 +88,7 @@ def main() -> None:
     home = ServerHome(own_home().resolve())
     listener.install()
     finished_streams.install()
+    bound_audit_log()
     presence = Presence()
     hear_failures(presence)
     remember_tokens()
