@@ -10,7 +10,7 @@ from live import NAMES, live, quick_keys, tiny_settings, until
 from fedner.errors import FednerError
 from fedner.runs.deployment import link
 from fedner.runs.deployment.checks import check_platform
-from fedner.runs.deployment.link import MeasuredLink, estimate, measure_link
+from fedner.runs.deployment.link import LinkEstimate, MeasuredLink, estimate, measure_link
 from fedner.runs.deployment.serving import CHUNK_BYTES, Caller, Desk
 from fedner.runs.deployment.sessions import coordinator_session
 from fedner.runs.link_time import link_traffic
@@ -48,10 +48,24 @@ def test_an_estimate_is_bytes_over_speed() -> None:
 
 
 @pytest.mark.parametrize(
-    ("seconds", "words"), [(12, "about 12 s"), (600, "about 10 minutes"), (9000, "about 2.5 hours")]
+    ("seconds", "words"),
+    [
+        (12, "about 12 s"),
+        (90, "about 2 minutes"),
+        (600, "about 10 minutes"),
+        (5400, "about 1.5 hours"),
+        (9000, "about 2.5 hours"),
+    ],
 )
 def test_spans(seconds: float, words: str) -> None:
     assert link._span(seconds) == words
+
+
+@pytest.mark.parametrize(
+    ("each", "words"), [(0.1234, "each 0.12 s"), (1.0, "each 1.0 s"), (12.34, "each 12.3 s")]
+)
+def test_seconds_of_a_round_have_the_digits_that_matter(each: float, words: str) -> None:
+    assert words in LinkEstimate(10, 1.0, each, 10 * each).words
 
 
 def test_the_server_gives_as_much_as_is_asked_and_no_more(tmp_path: Path) -> None:
