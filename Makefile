@@ -14,7 +14,7 @@ FEDERATION_flower := flwr[simulation]==1.41.*
 FEDERATION_flare := nvflare==2.9.*
 FEDERATION_pfl := pfl==0.6.*
 
-.PHONY: help setup demo trial test test-deployment test-faults test-slow check format mutation bench bench-peers bench-federations clean
+.PHONY: help setup demo trial test test-deployment test-faults test-hours test-slow check format mutation bench bench-peers bench-federations clean
 .DEFAULT_GOAL := help
 
 help:  ## list the targets
@@ -49,6 +49,9 @@ test-deployment: $(STAMP)  ## federations of real processes over FLARE: parity, 
 
 test-faults: $(STAMP)  ## 50 random kill points and long faults over FLARE; goes on where it was stopped
 	$(BIN)/python -m pytest -s -m "deployment and slow" tests/deployment
+
+test-hours: $(STAMP)  ## three platforms for two hours of rounds: memory, threads, files and logs do not grow
+	FEDNER_HOURS=$${FEDNER_HOURS:-2} $(BIN)/python -m pytest -s tests/deployment/test_long_running.py
 
 test-slow: $(STAMP)  ## the long suites: fuzzing, real corpora at full size, kill -9
 	$(BIN)/python -m pytest -n 2 -m "slow and not deployment"

@@ -28,7 +28,9 @@ LEAST_GROWTH = 8e6  # bytes that are no growth
 LOG_BYTES = 5 * 5_000_000
 TMP_FILES = 50
 SMALL_GROWTH = 50_000  # bytes
-# What a run keeps of every round, by design; logs are bounded by themselves.
+LOGS = (".log", "log.txt")  # rotated
+MOST_LOG = 5_100_000
+# What a run keeps of every round, by design.
 GROWING = ("rounds.jsonl", "disclosure-record.jsonl", "replies.jsonl")
 
 
@@ -156,4 +158,6 @@ def _judge(seen: list[Look]) -> None:
         if size - second[0].sizes.get(path, 0) > SMALL_GROWTH
     }
     print("grown:", grown)
-    assert all(path.endswith(GROWING) for path in grown), grown
+    assert all(path.endswith((*GROWING, *LOGS)) for path in grown), grown
+    logs = {path: size for path, size in last[-1].sizes.items() if path.endswith(LOGS)}
+    assert max(logs.values()) <= MOST_LOG, logs
