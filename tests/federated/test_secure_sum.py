@@ -1,8 +1,9 @@
 """The secure sum comes to the plain sum, whoever drops out; else it stays unopened."""
 
 import logging
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -21,8 +22,10 @@ from secure_rounds import (
 )
 
 from fedner.errors import FednerError
-from fedner.federated.messages import Failure, Order
+from fedner.federated.messages import Failure, Order, SumMessage, Update
 from fedner.federated.opened_totals import OpenedTotals
+from fedner.federated.secure import platform_side
+from fedner.federated.summation import SumRefusedError
 from fedner.privacy.sum_terms import SumTerms
 from fedner.tensors import SharedState
 
@@ -267,8 +270,6 @@ def test_keys_of_another_round_are_refused(four: Federation) -> None:
 def test_a_key_that_was_used_before_is_refused_even_if_signed(
     four: Federation, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from fedner.federated.secure import platform_side
-
     four.take(order_of(four.platforms, 1), 3)
     pair = platform_side.make_pair()
     monkeypatch.setattr(platform_side, "make_pair", lambda: pair)
@@ -393,3 +394,168 @@ def test_wrong_shares_are_noticed(four: Federation) -> None:
     side.phase = wrong  # type: ignore[method-assign, assignment]
     with pytest.raises(FednerError, match="do not fit what it announced"):
         four.take(order_of(four.platforms), 3)
+
+
+# What one platform refuses, one check after the other; words tell which of them it was.
+
+
+def order_at(federation: Federation, phase: int, quorum: int | None = 3) -> Order:
+    """Take a round up to the moment in which p00 gets the order of a phase; return that order."""
+    caught: list[Order] = []
+
+    def stop(name: str, order: Order) -> Order:
+        if (name, order.phase) == ("p00", phase):
+            caught.append(order)
+            raise StoppedError
+        return order
+
+    federation.alter = stop
+    with pytest.raises(StoppedError):
+        federation.take(order_of(federation.platforms), quorum)
+    return caught[0]
+
+
+def relaying(order: Order, **changed: bytes | None) -> Order:
+    relayed = {**order.relayed, **changed}
+    return replace(
+        order, relayed={name: data for name, data in relayed.items() if data is not None}
+    )
+
+
+def naming(order: Order, *names: str) -> Order:
+    return replace(order, batches=dict.fromkeys(names, 1))
+
+
+ALTERED: dict[str, tuple[int, Callable[[Order], Order], str]] = {
+    "a stranger in phase 1": (1, lambda o: naming(o, "p00", "p01", "p02", "x"), "not in the study"),
+    "a round without itself": (1, lambda o: naming(o, "p01", "p02", "p03", "p03"), "or not it"),
+    "a smaller round": (1, lambda o: naming(o, "p00", "p01", "p02"), "has 3 platforms"),
+    "keys of too few": (2, lambda o: without(without(o, "p02"), "p03"), "2 platforms announced"),
+    "keys of fewer than named": (2, lambda o: relaying(o, p03=None), "keys are missing"),
+    "keys of more than named": (2, lambda o: naming(o, "p00", "p01", "p02"), "keys are missing"),
+    "its own keys changed": (2, lambda o: relaying(o, p00=o.relayed["p01"]), "came back changed"),
+    "keys that cannot be read": (2, lambda o: relaying(o, p01=b"\0"), "cannot be read"),
+    "keys of another name": (2, lambda o: relaying(o, p01=o.relayed["p02"]), "not signed by it"),
+    "shares of too few": (3, lambda o: without(without(o, "p02"), "p03"), "2 platforms shared"),
+    "shares of fewer than named": (3, lambda o: relaying(o, p03=None), "shares are missing"),
+    "shares of a platform without keys": (
+        3, lambda o: relaying(naming(o, *o.batches, "x"), x=b""), "shares are missing",
+    ),
+    "too few survivors": (4, lambda o: naming(o, "p00", "p01"), "2 platforms sent values"),
+    "a survivor that is no member": (4, lambda o: naming(o, *o.batches, "x"), "others than the"),
+    "a list without itself": (4, lambda o: naming(o, "p01", "p02", "p03"), "others than the"),
+    "signatures of too few": (
+        5, lambda o: relaying(o, p02=None, p03=None), "2 platforms signed",
+    ),
+    "signatures without its own": (5, lambda o: relaying(o, p00=None), "others than the surv"),
+    "a signature of a stranger": (5, lambda o: relaying(o, x=b""), "others than the survivors"),
+    "a signature of another": (
+        5, lambda o: relaying(o, p01=o.relayed["p02"]), "'p01' signed another list",
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", ALTERED)
+def test_every_check_of_a_platform(four: Federation, case: str) -> None:
+    phase, lie, words = ALTERED[case]
+    order = lie(order_at(four, phase))
+    side = four.side("p00")
+    with pytest.raises(SumRefusedError, match=words):
+        _ = side.protect(order, four.updates["p00"]) if phase == 3 else side.phase(order)
+
+
+@pytest.mark.parametrize("change", [{"round": 2}, {"run": "other"}, {"study": "6" * 64}])
+@pytest.mark.parametrize("phase", [2, 3, 4, 5])
+def test_keys_serve_one_round_of_one_run(
+    four: Federation, phase: int, change: dict[str, object]
+) -> None:
+    order = replace(order_at(four, phase), **change)  # type: ignore[arg-type]
+    side = four.side("p00")
+    with pytest.raises(SumRefusedError, match="another one than it has keys of"):
+        _ = side.protect(order, four.updates["p00"]) if phase == 3 else side.phase(order)
+
+
+def test_no_phase_can_be_left_out(four: Federation) -> None:
+    last = replace(order_at(four, 4), phase=5)
+    with pytest.raises(SumRefusedError, match="out of turn"):
+        four.side("p00").phase(last)
+    with pytest.raises(SumRefusedError, match="none of its"):
+        four.side("p00").phase(replace(last, phase=3))
+
+
+def test_the_same_key_for_two_purposes_is_refused(
+    four: Federation, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Two keys of one platform are alike: no earlier round has shown them."""
+    pairs = iter([platform_side.make_pair()] * 2 + [platform_side.make_pair() for _ in range(6)])
+    monkeypatch.setattr(platform_side, "make_pair", lambda: next(pairs))
+    with pytest.raises(FednerError, match="0 of 4"):
+        four.take(order_of(four.platforms), 3)
+
+
+def test_signatures_are_of_these_keys_and_these_members(four: Federation) -> None:
+    """The list of another attempt of the same round, with the same names, does not count."""
+    other = Federation(summation_for(plan_for(four.platforms, 1, 3)), four.updates)
+    old = order_at(other, 5)
+    order = order_at(four, 5)
+    mixed = {**old.relayed, "p00": order.relayed["p00"]}
+    with pytest.raises(SumRefusedError, match="signed another list"):
+        four.side("p00").phase(replace(order, relayed=mixed))
+
+
+def test_damaged_shares_of_one_platform_are_left_out(four: Federation) -> None:
+    def damaged(name: str, order: Order) -> Order:
+        if (name, order.phase) != ("p00", 3):
+            return order
+        return relaying(order, p01=order.relayed["p01"][:-1] + b"\0")
+
+    four.alter = damaged
+    taken = four.take(order_of(four.platforms), 3)
+    assert len(taken.combined.platforms) == 4, "three others gave theirs"
+    (given_,) = [e for e in four.replies if isinstance(e, SumMessage) and e.phase == 5
+                 and e.platform == "p00"]  # fmt: skip
+    assert set(given_.entries) == {"p00", "p02", "p03"}
+
+
+def test_the_server_refuses_masked_values_of_another_type(four: Federation) -> None:
+    side = four.side("p00")
+    protect = side.protect
+
+    def narrow(order: Order, update: Update) -> SumMessage:
+        sent = protect(order, update)
+        return replace(sent, tensors={name: each.int() for name, each in sent.tensors.items()})
+
+    side.protect = narrow  # type: ignore[method-assign]
+    with pytest.raises(FednerError, match="masked values of 'p00' are of type int32"):
+        four.take(order_of(four.platforms), 3)
+
+
+def test_a_mask_key_that_does_not_fit_is_noticed(four: Federation) -> None:
+    four.drops = {3: ["p03"]}
+    for name in four.platforms:
+        side = four.side(name)
+        side.phase = partial(wrong_keys, side.phase)  # type: ignore[method-assign]
+    with pytest.raises(FednerError, match="shares of 'p03' do not fit"):
+        four.take(order_of(four.platforms), 3)
+
+
+def wrong_keys(told: Callable[[Order], SumMessage], order: Order) -> SumMessage:
+    reply = told(order)
+    if order.phase != 5:
+        return reply
+    entries = {
+        name: data[:-1] + bytes([data[-1] ^ 1]) if data[:1] == b"d" else data
+        for name, data in reply.entries.items()
+    }
+    return replace(reply, entries=entries)
+
+
+def test_masked_values_are_noted_before_they_leave(tmp_path: Path) -> None:
+    """Under DP a round that is asked for again is then another release."""
+    federation = restarted(tmp_path)
+    order = order_at(federation, 4)
+    assert [federation.side(name).num_sent(order) for name in federation.platforms] == [1] * 4
+    again = restarted(tmp_path)
+    assert again.side("p00").num_sent(order) == 1
+    assert again.side("p00").num_sent(replace(order, round=2)) == 0
+    assert again.side("p00").num_sent(replace(order, run="other")) == 0
