@@ -718,3 +718,28 @@ def test_the_event_of_an_update_is_its_charge(tmp_path: Path) -> None:
     assert update.event is not None
     assert update.event["release"]["steps"] == 3
     own.close()
+
+
+def test_a_round_whose_hidden_values_left_before_is_another_release(tmp_path: Path) -> None:
+    """They may have been opened with other platforms: the same noise must not be sent again."""
+    own = watched(tmp_path)
+    first = own.run_round(fedner(), ask())
+    same = own.run_round(fedner(), ask(), 0)
+    assert all(torch.equal(same.tensors[key], each) for key, each in first.tensors.items())
+    assert ledger_of(own).spent().steps == 1
+    fresh = own.run_round(fedner(), ask(), 1)
+    assert not any(torch.equal(fresh.tensors[key], each) for key, each in first.tensors.items())
+    assert ledger_of(own).spent().steps == 2
+    again = own.run_round(fedner(), ask(), 1)
+    assert all(torch.equal(again.tensors[key], each) for key, each in fresh.tensors.items())
+    assert ledger_of(own).spent().steps == 2, "it never left: it is answered from the record"
+    own.close()
+
+
+def test_simulated_noise_cannot_be_drawn_anew(tmp_path: Path) -> None:
+    own = watched(tmp_path, source=SeededSimulation(3))
+    first = own.run_round(fedner(), ask())
+    same = own.run_round(fedner(), ask(), 1)
+    assert all(torch.equal(same.tensors[key], each) for key, each in first.tensors.items())
+    assert ledger_of(own).spent().steps == 1
+    own.close()
