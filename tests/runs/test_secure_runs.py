@@ -24,6 +24,7 @@ from fedner.runs.site import Site
 from fedner.runs.site_answer import SiteAnswer
 from fedner.runs.study_policy import study_policy_problems
 from fedner.runs.sums import sum_terms, sum_warnings
+from fedner.runs.trust import trust_note
 from fedner.settings import PolicySettings, Settings, SettingsError, override
 from fedner.settings.sections import PrivacySettings
 
@@ -96,6 +97,15 @@ def test_every_engine_comes_to_the_same_bits(
     train_run(settings(SECURE, engine), tmp_path / "run")
     found, wanted = RunFolder(tmp_path / "run").shared(2), masked[0].shared(2)
     assert all(torch.equal(found[name], wanted[name]) for name in wanted), "masks leave no trace"
+
+
+def test_records_say_what_the_server_could_open(masked: tuple[RunFolder, list[str]]) -> None:
+    notes = masked[0].site(NAMES[0]).read("disclosure.json")["notes"]
+    assert any("could open sums of at least 3 platforms" in note for note in notes)
+    page = (masked[0].site(NAMES[0]).path / "report.html").read_text()
+    assert "could open sums of at least 3 platforms" in page
+    trust = trust_note(masked[0].study(), None)
+    assert "sums: it opened those of at least 3 platforms and no single update" in trust
 
 
 def test_fedavg_is_summed_securely_too(tmp_path: Path) -> None:

@@ -116,6 +116,7 @@ DEPLOYED = (
         ((*DEPLOYED, "privacy.simulation=true"), False),
         ((*DEPLOYED, "privacy.simulation=true", "privacy.noise_multiplier=0"), False),
         ((), False),
+        (("transport.secure_sum=true",), False),
     ],
 )
 def test_the_server_need_not_be_trusted_only_where_that_is_true(

@@ -57,9 +57,11 @@ def create(
     from fedner.cli.output import show_json, show_place
     from fedner.runs.deployment.creation import create_with_server
     from fedner.runs.study_files import read_study
+    from fedner.runs.sums import sum_warnings
 
+    asked = read_study(study)
     made = create_with_server(
-        home, read_study(study), host=host, port=port, name=name, server=server_home, days=days
+        home, asked, host=host, port=port, name=name, server=server_home, days=days
     )
     if json:
         show_json(made)
@@ -68,6 +70,8 @@ def create(
     show_place("study", made.study)
     show_place("authority", made.authority)
     show_place("written to", home)
+    for warning in sum_warnings(asked):
+        typer.echo(f"warning: {warning}")
     if server_home is None:
         typer.echo(f"next, on {host}: fedner server request {host}")
     else:

@@ -1,6 +1,7 @@
 """Whom a run's platforms must trust: said only where it is true."""
 
 from fedner.privacy.mechanisms import MechanismFacts
+from fedner.runs.sums import sum_terms
 from fedner.settings import Study
 
 WITHOUT_NOISE = (
@@ -14,6 +15,12 @@ SIMULATED = (
 NOTHING = (
     "The server must be trusted, and so must everybody who sees updates or finished taggers: what "
     "they tell about single texts is not bounded."
+)
+SUMMED = (
+    "The server must be trusted with sums: it opened those of at least {least} platforms and no "
+    "single update, as long as at most {colluding} of them work together with it (in a simulation "
+    "on one machine its owner sees all). What sums and finished taggers tell about single texts is "
+    "not bounded."
 )
 
 
@@ -29,6 +36,9 @@ def trust_note(settings: Study, mechanism: MechanismFacts | None) -> str:
         noise of its own that no seed can repeat.
     """
     held = settings.privacy
+    if mechanism is None and settings.transport.secure_sum:
+        terms = sum_terms(settings)
+        return SUMMED.format(least=terms.least_survivors, colluding=terms.colluding)
     if mechanism is None:
         return NOTHING
     if held.simulation:
