@@ -24,7 +24,8 @@ from secure_rounds import (
 )
 
 from fedner.errors import FednerError
-from fedner.federated.messages import Reply, SumMessage, Update
+from fedner.federated.message_bytes import order_from_bytes, reply_from_bytes, to_bytes
+from fedner.federated.messages import MOST_ENTRY, Failure, Order, Reply, SumMessage, Update
 from fedner.federated.secure import platform_side, server_side, shares
 from fedner.federated.secure.keys import (
     agreed,
@@ -366,3 +367,46 @@ def test_a_line_that_a_kill_cut_off_is_dropped_and_a_damaged_one_stops(tmp_path:
     path.write_bytes(b"{}\n" + whole)
     with pytest.raises(FednerError, match="is damaged"):
         OpenedSums(path).num_sent(STUDY, "run", 1)
+
+
+def test_what_platforms_send_each_other_is_bounded_both_ways() -> None:
+    most = b"x" * MOST_ENTRY
+    up, down = SumMessage("a", 1, 2, {"b": most}), Order("run", 1, verb="sum", phase=3)
+    down = replace(down, relayed={"b": most})
+    assert reply_from_bytes(to_bytes(up)).entries == {"b": most}  # type: ignore[union-attr]
+    assert order_from_bytes(to_bytes(down)).relayed == {"b": most}
+    with pytest.raises(FednerError, match="more than 4096 bytes"):
+        reply_from_bytes(to_bytes(replace(up, entries={"b": most + b"x"})))
+    with pytest.raises(FednerError, match="more than 4096 bytes"):
+        order_from_bytes(to_bytes(replace(down, relayed={"b": most + b"x"})))
+    with pytest.raises(FednerError, match="unsound event"):
+        reply_from_bytes(to_bytes(replace(up, event={"release": {}})))
+
+
+@settings(max_examples=30, deadline=None)
+@given(st.integers(2, 5), st.binary(max_size=200), st.integers(0, 2**32))
+def test_whatever_a_server_relays_nothing_but_a_refusal_comes_of_it(
+    phase: int, data: bytes, place: int
+) -> None:
+    """Bytes of its own, or one byte of the true ones changed."""
+    federation = Federation(
+        summation_for(plan_for(named(3))), {name: random_update(name) for name in named(3)}
+    )
+
+    def alter(name: str, order: Order) -> Order:
+        if name != "p00" or order.phase != phase or not order.relayed:
+            return order
+        true = bytearray(order.relayed["p01"])
+        true[place % len(true)] ^= 1
+        changed = data if place % 2 else bytes(true)
+        return replace(order, relayed={**order.relayed, "p01": changed})
+
+    federation.alter = alter
+    try:
+        taken = federation.take(order_of(named(3)))
+    except FednerError:
+        codes = {each.code for each in federation.replies if isinstance(each, Failure)}
+        assert codes <= {"sum-refused"}
+    else:  # a damaged share of three: nobody can open the sum, so it was not damaged
+        assert phase in (3, 4)
+        assert len(taken.combined.platforms) == 3

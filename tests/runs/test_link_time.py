@@ -45,6 +45,15 @@ def test_seconds_are_bytes_answers_and_work(tiny: Make) -> None:
     assert estimated_seconds(small, 1_000.0, 0.0, 0.0) < 0.75 * both / 1_000
 
 
+def test_a_secure_sum_has_five_orders_a_round_and_eight_bytes_a_number(tiny: Make) -> None:
+    made = study(tiny("training.rounds=3"))
+    masked = study(tiny("training.rounds=3", "transport.secure_sum=true"))
+    plain, found = link_traffic(made), link_traffic(masked)
+    assert found.num_exchanges - plain.num_exchanges == 3 * 4
+    assert 1.8 < found.up / plain.up < 2.1
+    assert found.down == plain.down
+
+
 @pytest.mark.parametrize(
     "link", [(0.0, 0.1, 1.0), (-1.0, 0.1, 1.0), (9.0, -0.1, 1.0), (9.0, 0.1, float("nan"))]
 )

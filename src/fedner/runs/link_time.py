@@ -12,13 +12,15 @@ import torch
 from fedner.errors import FednerError
 from fedner.federated.encoding import encode_update, order_down
 from fedner.federated.message_bytes import pack_message
-from fedner.federated.messages import Message, Order, Update, nothing_shared
+from fedner.federated.messages import Message, Order, SumMessage, Update, nothing_shared
 from fedner.federated.run import RunSettings
+from fedner.federated.secure_sum import AFTER, BEFORE
 from fedner.federated.sizes import planned_batches
 from fedner.runs.blueprint import Blueprint, blueprint
 from fedner.runs.privacy import server_noise
 from fedner.runs.public_files import PublicFiles, declared_files
 from fedner.runs.schedule import algorithm_for, run_settings
+from fedner.runs.sums import sum_plan
 from fedner.settings import Study
 from fedner.tensors import SharedState, map_shared
 
@@ -34,6 +36,8 @@ class LinkTraffic:
         num_scored: How many times all platforms are scored on the way.
         num_stored: How many times they store their private part.
         weights_down: The bytes of an order to score or to finish.
+        phases: How many orders a round has: one, or those of a secure sum, whose keys and shares
+            (about a kilobyte for each platform) are not counted in the bytes.
     """
 
     rounds: int
@@ -42,11 +46,12 @@ class LinkTraffic:
     num_scored: int
     num_stored: int
     weights_down: int
+    phases: int = 1
 
     @property
     def num_exchanges(self) -> int:
         """How many orders are answered: `begin`, all rounds, scores, `save`, `finish`."""
-        return 1 + self.rounds + self.num_scored + self.num_stored + 1
+        return 1 + self.rounds * self.phases + self.num_scored + self.num_stored + 1
 
     @property
     def num_bytes(self) -> int:
@@ -73,13 +78,15 @@ def link_traffic(study: Study, files: PublicFiles | None = None) -> LinkTraffic:
     sizes = study.public_sizes
     batches = planned_batches(sizes, settings.batch_size, algorithm.batching)
     order = Order(settings.run, settings.rounds, shared, extra, batches, study=settings.study)
+    is_hidden = study.transport.secure_sum
     return LinkTraffic(
         settings.rounds,
         _size(order_down(order, settings.encoding)),
-        _size(_update(plan, order, settings)),
+        _size(_masked(plan, order) if is_hidden else _update(plan, order, settings)),
         _times(settings.rounds, settings.evaluate_every),
         _times(settings.rounds, settings.checkpoint_every),
         _size(order),
+        BEFORE + 1 + AFTER if is_hidden else 1,
     )
 
 
@@ -126,6 +133,16 @@ def _times(rounds: int, every: int) -> int:
 
 def _size(message: Message) -> int:
     return pack_message(message).num_bytes
+
+
+def _masked(plan: Blueprint, order: Order) -> SumMessage:
+    """Return masked values of the sizes that the study's have."""
+    bits = sum_plan(plan.study, algorithm_for(plan.study)).grid.bits
+    dtype = torch.int32 if bits == 32 else torch.int64
+    values = {f"tensors/{name}": each for name, each in order.shared.items()}
+    values |= {f"extra/{name}": each for name, each in order.extra.items()}
+    words = {name: torch.zeros_like(each, dtype=dtype) for name, each in values.items()}
+    return SumMessage(max(order.batches, key=len), order.round, BEFORE + 1, tensors=words)
 
 
 def _update(plan: Blueprint, order: Order, settings: RunSettings) -> Update:

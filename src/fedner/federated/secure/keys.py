@@ -15,6 +15,7 @@ from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 
 from fedner.errors import FednerError
 from fedner.federated.secure.wire import Context, packed
+from fedner.federated.summation import SumRefusedError
 
 KEY_BYTES = 32
 _NONCE = bytes(12)  # a key encrypts one message
@@ -49,13 +50,13 @@ def agreed(private: bytes, public: bytes) -> bytes:
     """Return the secret that two pairs have in common.
 
     Raises:
-        FednerError: If the public key is one with which everybody agrees on zeros.
+        SumRefusedError: If the public key is one with which everybody agrees on zeros.
     """
     try:
         key = X25519PrivateKey.from_private_bytes(private)
         return key.exchange(X25519PublicKey.from_public_bytes(public))
     except ValueError as error:
-        raise FednerError("a public key of another platform that is none") from error
+        raise SumRefusedError("a public key of another platform that is none") from error
 
 
 def derived(secret: bytes, purpose: Purpose, context: Context, *names: str) -> bytes:
