@@ -14,7 +14,7 @@ import math
 import statistics
 import sys
 import tempfile
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -29,10 +29,12 @@ from relay import Namespace, Relay
 
 from fedner.runs.deployment.kits import Place, write_platform_kit
 from fedner.runs.deployment.taking_part import installed
+from fedner.settings import Settings
 
 MEGABYTES = (0.5, 1.0, 2.0, 5.0, 10.0, 20.0, 40.0)
 PLATFORMS = (3, 10, 20)
 BOTH = ((20.0, 6), (10.0, 10))  # megabytes and platforms: do they multiply?
+SECURE = (3, 6, 10)  # platforms of a secure sum
 DELAYS = (0.0, 0.02, 0.1)
 FEW = 3
 ROUNDS = 12
@@ -61,7 +63,7 @@ class Measured:
     server: float
 
 
-def _settings(megabytes: float, platforms: int) -> object:
+def _settings(megabytes: float, platforms: int, is_secure: bool = False) -> Settings:
     words = {
         "words": "hashed",
         "dimension": DIMENSION,
@@ -74,6 +76,7 @@ def _settings(megabytes: float, platforms: int) -> object:
         embeddings=words,
         training={"rounds": rounds, "batch_size": 8 * platforms, "checkpoint_every": 0},
         partition={"shared": "everything"},
+        transport={"secure_sum": is_secure},
         platforms=[
             {
                 "name": f"platform-{number:02}",
@@ -87,11 +90,11 @@ def _settings(megabytes: float, platforms: int) -> object:
 
 
 @contextmanager
-def _federation(megabytes: float, platforms: int) -> Iterator[Live]:
+def _federation(megabytes: float, platforms: int, is_secure: bool = False) -> Iterator[Live]:
     with (
         quick_keys(),
         tempfile.TemporaryDirectory() as folder,
-        live(Path(folder), _settings(megabytes, platforms)) as found,
+        live(Path(folder), _settings(megabytes, platforms, is_secure)) as found,
     ):
         yield found
 
@@ -134,13 +137,18 @@ def by_platforms() -> list[Measured]:
     return [_started(1.0, count) for count in PLATFORMS]
 
 
+def by_secure() -> list[Measured]:
+    """Measure a round of 1 MB with a secure sum."""
+    return [_started(1.0, count, is_secure=True) for count in SECURE]
+
+
 def by_both() -> list[Measured]:
     """Measure rounds that are large and have many platforms."""
     return [_started(megabytes, count) for megabytes, count in BOTH]
 
 
-def _started(megabytes: float, platforms: int) -> Measured:
-    with _federation(megabytes, platforms) as federation:
+def _started(megabytes: float, platforms: int, *, is_secure: bool = False) -> Measured:
+    with _federation(megabytes, platforms, is_secure) as federation:
         federation.start()
         federation.wait_connected(seconds=300)
         return _run(federation, RUN, platforms, 0.0)
@@ -204,11 +212,13 @@ def _solved(table: list[list[float]], values: list[float]) -> list[float]:
 
 
 Dot = tuple[float, float]
+CURVES = (("l", "d"), ("m", "e"))  # the classes of lines and dots
 PANEL, TALL, TOP, LEFT, GAP, BELOW = 340, 190, 60, 70, 110, 110
 WIDTH, HEIGHT = LEFT + 2 * PANEL + GAP + 30, 2 * (TOP + TALL) + BELOW
 _STYLE = (
     "text{font:14px sans-serif;fill:#333}.t{font-weight:600;font-size:15px}"
     ".a{stroke:#999}.g{stroke:#e5e5e5}.l{fill:none;stroke:#1f6feb;stroke-width:2}.d{fill:#1f6feb}"
+    ".m{fill:none;stroke:#c2410c;stroke-width:2;stroke-dasharray:6 3}.e{fill:#c2410c}"
 )
 
 
@@ -223,8 +233,11 @@ def ticks(most: float) -> list[float]:
     return [round(number * step, 9) for number in range(math.ceil(most / step) + 1)]
 
 
-def _panel(left: float, above: float, title: str, unit: str, places: list[Dot]) -> Iterator[str]:
-    """Yield one curve: something above something that grows."""
+def _panel(
+    left: float, above: float, title: str, unit: str, curves: Mapping[str, list[Dot]]
+) -> Iterator[str]:
+    """Yield curves, by their names: something above something that grows."""
+    places = [place for curve in curves.values() for place in curve]
     right, marks = max(x for x, _ in places), ticks(max(y for _, y in places))
     bottom = above + TALL
 
@@ -240,14 +253,17 @@ def _panel(left: float, above: float, title: str, unit: str, places: list[Dot]) 
         yield f'<line class="g" x1="{left}" y1="{y:.1f}" x2="{left + PANEL}" y2="{y:.1f}"/>'
         yield f'<text x="{left - 8}" y="{y + 5:.1f}" text-anchor="end">{mark:,g}</text>'
     yield f'<line class="a" x1="{left}" y1="{bottom}" x2="{left + PANEL}" y2="{bottom}"/>'
-    for x in _apart([x for x, _ in places], right):
+    for x in _apart(sorted({x for x, _ in places}), right):
         shown = float(f"{x:.2g}")
         yield f'<text x="{across(x):.1f}" y="{bottom + 20}" text-anchor="middle">{shown:g}</text>'
     yield f'<text x="{left + PANEL / 2}" y="{bottom + 42}" text-anchor="middle">{unit}</text>'
-    joined = " ".join(f"{across(x):.1f},{down(y):.1f}" for x, y in places)
-    yield f'<polyline class="l" points="{joined}"/>'
-    for x, y in places:
-        yield f'<circle class="d" cx="{across(x):.1f}" cy="{down(y):.1f}" r="3.5"/>'
+    for (line, dot), (name, curve) in zip(CURVES, curves.items(), strict=False):
+        joined = " ".join(f"{across(x):.1f},{down(y):.1f}" for x, y in curve)
+        yield f'<polyline class="{line}" points="{joined}"/>'
+        for x, y in curve:
+            yield f'<circle class="{dot}" cx="{across(x):.1f}" cy="{down(y):.1f}" r="3.5"/>'
+        x, y = curve[-1]
+        yield f'<text x="{across(x) - 8:.1f}" y="{down(y) - 8:.1f}" text-anchor="end">{name}</text>'
 
 
 def _apart(places: list[float], right: float) -> list[float]:
@@ -259,23 +275,26 @@ def _apart(places: list[float], right: float) -> list[float]:
     return kept
 
 
-def picture(
-    sizes: Sequence[Measured], counts: Sequence[Measured], delays: Sequence[Measured]
-) -> str:
-    """Return four panels as SVG."""
+def picture(held: Mapping[str, Sequence[Measured]]) -> str:
+    """Return four panels as SVG, of what was measured by kind."""
+    sizes, delays = held["sizes"], held["delays"]
+    counts = {"in the clear": held["counts"], "secure sum": held["secure"]}
     seconds, of_one = "seconds of a round", "seconds of a round of 1 MB"
     panels = [
-        (f"{seconds}, 3 platforms", "MB, each way", [(e.megabytes, e.seconds) for e in sizes]),
-        (of_one, "platforms", [(float(e.platforms), e.seconds) for e in counts]),
-        (f"{of_one}, 3 platforms", "ms, each way", [(1e3 * e.delay, e.seconds) for e in delays]),
+        (f"{seconds}, 3 platforms", "MB, each way",
+         {"": [(e.megabytes, e.seconds) for e in sizes]}),
+        (of_one, "platforms", {name: [(float(e.platforms), e.seconds) for e in points]
+                               for name, points in counts.items()}),
+        (f"{of_one}, 3 platforms", "ms, each way",
+         {"": [(1e3 * e.delay, e.seconds) for e in delays]}),
         ("MB of the server's job, 3 platforms", "MB, each way",
-         [(e.megabytes, e.server) for e in sizes]),
+         {"": [(e.megabytes, e.server) for e in sizes]}),
     ]  # fmt: skip
     body = []
-    for number, (title, unit, places) in enumerate(panels):
+    for number, (title, unit, curves) in enumerate(panels):
         left = LEFT + number % 2 * (PANEL + GAP)
         above = TOP + number // 2 * (TOP + TALL + BELOW / 2)
-        body += _panel(left, above, title, unit, places)
+        body += _panel(left, above, title, unit, curves)
     return "\n".join(
         [
             f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {HEIGHT}" role="img">',
@@ -290,17 +309,21 @@ def picture(
 KINDS: dict[str, Callable[[], list[Measured]]] = {
     "sizes": by_size,
     "counts": by_platforms,
+    "secure": by_secure,
     "both": by_both,
     "delays": by_latency,
 }
 
 
 def measured(path: Path | None) -> dict[str, list[Measured]]:
-    """Return what was measured; from a file, or into it."""
+    """Return what was measured: from a file, and into it what is not there yet."""
+    known = {}
     if path is not None and path.is_file():
-        held = json.loads(path.read_text(encoding="utf-8"))
-        return {kind: [Measured(**each) for each in held[kind]] for kind in KINDS}
-    found = {kind: measure() for kind, measure in KINDS.items()}
+        known = json.loads(path.read_text(encoding="utf-8"))
+    found = {
+        kind: [Measured(**each) for each in known[kind]] if kind in known else measure()
+        for kind, measure in KINDS.items()
+    }
     if path is not None:
         path.parent.mkdir(parents=True, exist_ok=True)
         kept = {kind: [asdict(each) for each in points] for kind, points in found.items()}
@@ -313,7 +336,7 @@ def main(path: Path | None = None, points: Path | None = None) -> list[tuple[str
     held = measured(points)
     found = constants([*held["sizes"], *held["counts"]], held["both"])
     if path is not None:
-        path.write_text(picture(held["sizes"], held["counts"], held["delays"]), encoding="utf-8")
+        path.write_text(picture(held), encoding="utf-8")
     paper = found["round"] + 100 * (found["platform"] + 400 * found["megabyte"])
     alone = found["server"] + 100 * found["server_platform"]
     room = alone + 400 * (found["server_megabyte"] + 100 * found["server_both"])

@@ -1,5 +1,6 @@
 """Keys, shares and masks against a second implementation, and the algebra that hides updates."""
 
+import os
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from itertools import combinations
@@ -27,6 +28,7 @@ from fedner.errors import FednerError
 from fedner.federated.message_bytes import order_from_bytes, reply_from_bytes, to_bytes
 from fedner.federated.messages import MOST_ENTRY, Failure, Order, Reply, SumMessage, Update
 from fedner.federated.secure import platform_side, server_side, shares
+from fedner.federated.secure.identities import SimulatedIdentity
 from fedner.federated.secure.keys import (
     agreed,
     derived,
@@ -345,6 +347,32 @@ def test_a_round_is_opened_for_one_list_also_after_a_restart(tmp_path: Path) -> 
     OpenedSums(path).note_opened(line("fewer", "noised anew"), is_charged=True)
 
 
+def test_lines_are_on_the_disk_before_anything_leaves(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    synced: list[bytes] = []
+    path, real = tmp_path / "sums.jsonl", os.fsync
+
+    def fsync(handle: int) -> None:
+        synced.append(path.read_bytes())
+        real(handle)
+
+    monkeypatch.setattr(os, "fsync", fsync)
+    kept = OpenedSums(path)
+    kept.note_sent(STUDY, "run", 1, "v")
+    assert synced[0].count(b"\n") == 1
+    kept.note_opened(line("all"), is_charged=False)
+    assert synced[-1].count(b"\n") == 2
+
+
+def test_a_simulated_platform_signs_with_its_own_key() -> None:
+    one, two = SimulatedIdentity(STUDY, "a"), SimulatedIdentity(STUDY, "b")
+    assert one.is_signed("b", two.public, b"x", two.sign(b"x"))
+    assert not one.is_signed("a", two.public, b"x", two.sign(b"x")), "in another's name"
+    assert not one.is_signed("b", two.public, b"y", two.sign(b"x"))
+    assert SimulatedIdentity("6" * 64, "a").public != one.public
+
+
 def test_values_that_left_are_counted_by_run_and_round(tmp_path: Path) -> None:
     path = tmp_path / "sums.jsonl"
     for _ in range(2):
@@ -353,6 +381,27 @@ def test_values_that_left_are_counted_by_run_and_round(tmp_path: Path) -> None:
         OpenedSums(path).num_sent(STUDY, *each) for each in (("run", 1), ("run", 2), ("x", 1))
     ]
     assert counts == [2, 0, 0]
+
+
+def test_a_line_more_costs_the_same_however_many_there_are(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "sums.jsonl"
+    kept = OpenedSums(path)
+    for round_ in range(1, 4):
+        kept.note_sent(STUDY, "run", round_, "v")
+    looks: list[bytes] = []
+    monkeypatch.setattr(OpenedSums, "_read", lambda _, holding=b"": looks.append(holding) or [])
+    for round_ in range(4, 9):
+        assert kept.num_sent(STUDY, "run", round_) == 0
+        kept.note_sent(STUDY, "run", round_, "v")
+        kept.note_opened(line("all", round_=round_), is_charged=False)
+    assert not looks, "nothing older was looked at"
+    kept.num_sent(STUDY, "run", 2)
+    kept.note_sent(STUDY, "run", 2, "v")
+    assert looks == [b'"round": 2,'], "a round that is taken again"
+    monkeypatch.undo()
+    assert [OpenedSums(path).num_sent(STUDY, "run", each) for each in (3, 8, 80)] == [1, 1, 0]
 
 
 def test_a_line_that_a_kill_cut_off_is_dropped_and_a_damaged_one_stops(tmp_path: Path) -> None:

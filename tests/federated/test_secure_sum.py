@@ -561,3 +561,32 @@ def test_masked_values_are_noted_before_they_leave(tmp_path: Path) -> None:
     assert again.side("p00").num_sent(order) == 1
     assert again.side("p00").num_sent(replace(order, round=2)) == 0
     assert again.side("p00").num_sent(replace(order, run="other")) == 0
+
+
+def test_a_list_is_signed_together_with_the_members_it_is_of(four: Federation) -> None:
+    """p00 hears that p03 never dealt shares, the others that it dropped out: one list, two sums."""
+    four.drops = {3: ["p03"]}
+    four.alter = lambda name, order: (
+        without(order, "p03") if (name, order.phase) == ("p00", 3) else order
+    )
+    with pytest.raises(FednerError, match="0 of 3"):
+        four.take(order_of(four.platforms), 3)
+    assert {each.code for each in refusals(four) if each.platform != "p03"} == {"sum-refused"}
+
+
+def test_shares_of_another_length_are_left_out(
+    four: Federation, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    real = platform_side.sealed_for
+
+    def short(*given: object) -> bytes:
+        *others, sender, recipient, data = given
+        kept = data[:-1] if (sender, recipient) == ("p01", "p00") else data  # type: ignore[index]
+        return real(*others, sender, recipient, kept)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(platform_side, "sealed_for", short)
+    taken = four.take(order_of(four.platforms), 3)
+    assert len(taken.combined.platforms) == 4
+    (given_,) = [e for e in four.replies if isinstance(e, SumMessage) and e.phase == 5
+                 and e.platform == "p00"]  # fmt: skip
+    assert set(given_.entries) == {"p00", "p02", "p03"}

@@ -15,7 +15,7 @@ import os
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Literal
+from typing import IO, Literal
 
 from fedner.durable import OWNER_ONLY, append_whole, owner_folder, sync_folder
 from fedner.errors import FednerError
@@ -51,12 +51,18 @@ class SumLine:
 class OpenedSums:
     """The file, or the memory of a process where there is none.
 
+    A line more takes the same time however many there are. The file is searched only for a round
+    that is not newer than all that it holds: one that is taken again.
+
     Attributes:
         path: The file; None keeps lines in memory.
     """
 
     path: Path | None = None
-    _lines: dict[tuple[str, int], list[SumLine]] | None = field(default=None, repr=False)
+    _memory: list[SumLine] = field(default_factory=list, repr=False)
+    _newest: dict[str, int] | None = field(default=None, repr=False)  # round, by study
+    _current: tuple[str, int] = field(default=("", 0), repr=False)  # study and round
+    _lines: list[SumLine] = field(default_factory=list, repr=False)  # those of the current one
 
     def num_sent(self, study: str, run: str, round_: int) -> int:
         """Return how often masked values of a round left in a run."""
@@ -90,38 +96,75 @@ class OpenedSums:
         self._append(line)
 
     def _of(self, study: str, round_: int) -> list[SumLine]:
-        if self._lines is None:
-            self._lines = {}
-            for line in self._read():
-                self._lines.setdefault((line.study, line.round), []).append(line)
-        return self._lines.setdefault((study, round_), [])
+        """Return the lines of a round of a study, in all runs."""
+        if self._newest is None:
+            self._newest = self._looked_through()
+        if self._current != (study, round_):
+            self._lines = []
+            if round_ <= self._newest.get(study, 0):
+                self._lines = self._found(study, round_)
+            self._current = (study, round_)
+        return self._lines
 
-    def _read(self) -> Iterator[SumLine]:
-        """Yield the lines of the file; one that a kill cut off was never acted on."""
+    def _found(self, study: str, round_: int) -> list[SumLine]:
+        lines = self._memory if self.path is None else self._read(b'"round": %d,' % round_)
+        return [each for each in lines if (each.study, each.round) == (study, round_)]
+
+    def _looked_through(self) -> dict[str, int]:
+        """Return the newest round of each study; a line that a kill cut off is dropped."""
+        newest: dict[str, int] = {}
+        if self.path is not None and self.path.is_file():
+            with self.path.open("rb+") as file:
+                end = file.seek(0, os.SEEK_END)
+                file.truncate(_whole(file, end))
+        for line in self._read():
+            newest[line.study] = max(line.round, newest.get(line.study, 0))
+        return newest
+
+    def _read(self, holding: bytes = b"") -> Iterator[SumLine]:
+        """Yield the lines of the file that hold some bytes."""
         if self.path is None or not self.path.is_file():
             return
-        for raw in self.path.read_bytes().split(b"\n")[:-1]:
-            try:
-                yield SumLine(**read_json(raw, _MOST_LINE))
-            except (FednerError, TypeError) as error:
-                raise FednerError(
-                    f"{self.path} is damaged: {error}",
-                    "Restore it from your backup: without it a round could be opened twice.",
-                ) from error
+        with self.path.open("rb") as file:
+            for raw in file:
+                if holding in raw:
+                    yield self._parsed(raw)
+
+    def _parsed(self, raw: bytes) -> SumLine:
+        try:
+            return SumLine(**read_json(raw, _MOST_LINE))
+        except (FednerError, TypeError) as error:
+            raise FednerError(
+                f"{self.path} is damaged: {error}",
+                "Restore it from your backup: without it a round could be opened twice.",
+            ) from error
 
     def _append(self, line: SumLine) -> None:
-        known = self._of(line.study, line.round)
-        if self.path is not None:
-            owner_folder(self.path.parent)
-            is_new = not self.path.exists()
-            handle = os.open(self.path, os.O_RDWR | os.O_CREAT, OWNER_ONLY)
-            try:
-                data = self.path.read_bytes()
-                os.ftruncate(handle, data.rfind(b"\n") + 1)
-                append_whole(handle, json.dumps(asdict(line), sort_keys=True).encode() + b"\n")
-                os.fsync(handle)
-            finally:
-                os.close(handle)
-            if is_new:
-                sync_folder(self.path.parent)
-        known.append(line)
+        current = self._of(line.study, line.round)  # raises where the file is damaged
+        if self.path is None:
+            self._memory.append(line)
+        else:
+            self._write(self.path, json.dumps(asdict(line), sort_keys=True).encode() + b"\n")
+        current.append(line)
+        newest = self._newest or {}
+        newest[line.study] = max(line.round, newest.get(line.study, 0))
+        self._newest = newest
+
+    def _write(self, path: Path, data: bytes) -> None:
+        owner_folder(path.parent)
+        is_new = not path.exists()
+        handle = os.open(path, os.O_RDWR | os.O_CREAT, OWNER_ONLY)
+        try:
+            append_whole(handle, data)
+            os.fsync(handle)
+        finally:
+            os.close(handle)
+        if is_new:
+            sync_folder(path.parent)
+
+
+def _whole(file: IO[bytes], end: int) -> int:
+    """Return where the last whole line of a file ends."""
+    begin = max(0, end - _MOST_LINE)
+    file.seek(begin)
+    return begin + file.read(end - begin).rfind(b"\n") + 1
