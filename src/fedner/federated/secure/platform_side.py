@@ -164,9 +164,8 @@ class PlatformSide:
         own = self._turn(order)
         members = sorted(order.batches)
         self._require_many(members, "shared their secrets")
-        if set(order.relayed) != set(members) - {self._name} or not set(members) <= set(
-            own.vouched
-        ):
+        has_all = set(order.relayed) == set(members) - {self._name}
+        if not has_all or not set(members) <= set(own.vouched):
             raise self._refused("shares are missing, or of platforms without keys")
         self._require_sound(update)
         values = dict(sorted(values_of(update).items()))
