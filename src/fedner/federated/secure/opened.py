@@ -6,6 +6,12 @@ on the disk before they leave. Another list is refused, in another run of the sa
 seeds and so whose updates are the same. The exception: values that carry the cost of differential
 privacy and are others than before, since they were noised and charged anew.
 
+Why that suffices, for rounds of different samples too: say a sum of sums is one honest platform's
+update. Each sum took the shares of at least t - m honest platforms, m of its members colluding, and
+nobody gives shares twice. All but one of these givers must cancel, so each is in two of the sums at
+least. But a sum has at most n - m honest members, and 2 (t - m) > n - m: only one sum is left, of
+one honest platform, and those are never opened.
+
 A sum may be opened without this platform's shares as soon as its masked values left. That is noted
 too: asked for the round again, it makes a new release (`num_sent`).
 """
