@@ -206,6 +206,15 @@ def test_shares_are_drawn_afresh_for_each_platform_and_round() -> None:
         assert torch.equal(left, again) == source.is_simulation
 
 
+@pytest.mark.parametrize("kind", SOURCES)
+def test_tensors_of_one_update_have_shares_of_their_own(kind: str) -> None:
+    noise = JointSum(SumTerms(3), 2 * WIDE).noise(BOUND, 1.0)
+    zeros = clip({name: torch.zeros(WIDE) for name in ("x", "y")}, BOUND)
+    value = discrete(zeros, noise, SOURCES[kind]).value
+    both = torch.corrcoef(torch.stack([value["x"], value["y"]]))
+    assert abs(float(both[0, 1])) < 5 / WIDE**0.5
+
+
 def test_the_facts_of_the_sum_are_needed_where_noise_is_shared_and_only_there() -> None:
     with pytest.raises(FednerError, match="joint sum None"):
         terms(SystemEntropy(), joint=None)
