@@ -13,7 +13,9 @@ _SIZE = 30
 _DELTA = 1e-5
 
 
-def dp_settings(folder: Path, rounds: int) -> Settings:
+def dp_settings(
+    folder: Path, rounds: int, mechanism: str = "unit-local", **changes: object
+) -> Settings:
     """Three built-in platforms whose owners have opened ledgers with a large budget."""
     for name in NAMES:
         open_ledger(_ledger(folder, name), Budget(1e6, _DELTA, "sentence"), _SIZE)
@@ -27,7 +29,7 @@ def dp_settings(folder: Path, rounds: int) -> Settings:
             "checkpoint_every": 5,
         },
         privacy={
-            "mechanism": "unit-local",
+            "mechanism": mechanism,
             "unit": "sentence",
             "noise_multiplier": 1.0,
             "delta": _DELTA,
@@ -43,6 +45,7 @@ def dp_settings(folder: Path, rounds: int) -> Settings:
             }
             for name in NAMES
         ],
+        **changes,
     )
 
 

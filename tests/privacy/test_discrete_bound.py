@@ -205,6 +205,21 @@ def test_fewer_survivors_and_more_colluders_need_more_noise() -> None:
     assert deviation(1, None) < deviation(1, 5) < deviation(1, 4)
 
 
+@pytest.mark.parametrize("multiplier", [1.0, 2.0, 3.7])
+@pytest.mark.parametrize("sensitivity", [4.0, 5.5, 9.0])
+@pytest.mark.parametrize("shares", [1, 2, 3])
+def test_small_deviations_make_up_for_the_smoothing(
+    multiplier: float, sensitivity: float, shares: int
+) -> None:
+    deviation = share_deviation(multiplier, sensitivity, shares)
+    assert noise_of(deviation, shares).multiplier(sensitivity - 1.0) >= multiplier
+
+
+def test_noise_of_more_steps_than_can_be_drawn_is_refused() -> None:
+    with pytest.raises(FednerError, match=r"needs a deviation of [\d,]+ steps; expected at most"):
+        JointSum(SumTerms(3), 10).noise(1.0, 1e5)
+
+
 def test_no_noise_has_no_multiplier() -> None:
     joint = JointSum(SumTerms(3), 10)
     noise = joint.noise(1.0, 0.0)

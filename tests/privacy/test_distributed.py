@@ -11,7 +11,13 @@ from torch import Tensor
 from fedner.errors import FednerError
 from fedner.federated.grid import Grid
 from fedner.privacy.entropy import SeededSimulation, Source, SystemEntropy
-from fedner.privacy.mechanisms import DISTRIBUTED, UNIT_LOCAL, ClippedStep, PlatformPrivacy
+from fedner.privacy.mechanisms import (
+    DISTRIBUTED,
+    UNIT_LOCAL,
+    ClippedStep,
+    PlatformPrivacy,
+    distributed,
+)
 from fedner.privacy.mechanisms.distributed import discrete
 from fedner.privacy.noise import Clipped, clip
 from fedner.privacy.noise_shares import JointSum, box, grid_step, largest_count
@@ -81,8 +87,6 @@ def test_shared_and_private_noise_cover_the_joint_norm_with_its_rounding(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """A unit of norm C in both parts together: no split of C between them costs more."""
-    from fedner.privacy.mechanisms import distributed
-
     asked: list[float] = []
     plain = distributed.gaussian
     monkeypatch.setattr(
@@ -141,6 +145,25 @@ def test_one_unit_moves_rounded_sums_by_no_more_than_the_sensitivity(
     assert float(plain_sum(first).abs().max()) <= box(BOUND)
 
 
+def test_noise_is_not_cut_where_a_sum_is_at_the_end_of_the_grid() -> None:
+    noise = JointSum(SumTerms(3), WIDE).noise(BOUND, 1.0)
+    huge = Clipped({"x": torch.full((WIDE,), 1e30, dtype=torch.float64)}, BOUND)
+    beyond = discrete(huge, noise, SystemEntropy()).value["x"] / noise.step - box(BOUND)
+    assert only(beyond, noise.deviation)
+    assert abs(float((beyond > 0).double().mean()) - 0.5) < 5 * 0.5 / WIDE**0.5
+
+
+def test_nothing_beyond_the_range_of_the_grid_leaves(monkeypatch: pytest.MonkeyPatch) -> None:
+    def absurd(count: int, *_: object) -> Tensor:
+        return torch.full((count,), 10**17)
+
+    monkeypatch.setattr(distributed, "discrete_gaussian", absurd)
+    noise = JointSum(SumTerms(3), 4).noise(BOUND, 1.0)
+    value = discrete(clip({"x": torch.zeros(4)}, BOUND), noise, SystemEntropy()).value["x"]
+    assert (value == largest_count(noise, BOUND) * noise.step).all()
+    Grid(noise.step).encode(value.numpy(), 3)  # raises where it does not fit
+
+
 def test_the_nearest_grid_point_is_taken() -> None:
     step = grid_step(BOUND)
     found = plain_sum(torch.tensor([0.4, -0.6, 1.5], dtype=torch.float64) * step)
@@ -181,6 +204,15 @@ def test_shares_are_drawn_afresh_for_each_platform_and_round() -> None:
         assert abs(float(both[0, 1])) < 5 / WIDE**0.5
         again = released(privacy, "a")["shared"]
         assert torch.equal(left, again) == source.is_simulation
+
+
+@pytest.mark.parametrize("kind", SOURCES)
+def test_tensors_of_one_update_have_shares_of_their_own(kind: str) -> None:
+    noise = JointSum(SumTerms(3), 2 * WIDE).noise(BOUND, 1.0)
+    zeros = clip({name: torch.zeros(WIDE) for name in ("x", "y")}, BOUND)
+    value = discrete(zeros, noise, SOURCES[kind]).value
+    both = torch.corrcoef(torch.stack([value["x"], value["y"]]))
+    assert abs(float(both[0, 1])) < 5 / WIDE**0.5
 
 
 def test_the_facts_of_the_sum_are_needed_where_noise_is_shared_and_only_there() -> None:
