@@ -221,7 +221,10 @@ def read_federation_study(home: FederationHome) -> Study:
         FednerError: It was altered since the federation was created.
     """
     record = read_federation(home)
-    hint = "Restore it from your backup; another study needs another federation."
+    hint = (
+        "Restore it from your backup. After an upgrade of fedner that knows more keys of a study, "
+        "or for another study: fedner federation update study.toml"
+    )
     study = read_letter(Study, home.study, "study", hint)
     if study.digest != record.study_digest:
         raise FednerError(
