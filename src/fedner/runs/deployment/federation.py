@@ -307,8 +307,7 @@ def _require_expected(request: Request, study: Study, record: FederationRecord) 
     elif request.name not in may_ask(study):
         raise FednerError(
             f"the study has no platform {request.name!r}; it has {', '.join(may_ask(study))}",
-            nearest(request.name, may_ask(study))
-            or "A platform takes part under its name in the study.",
+            nearest(request.name, may_ask(study)),
         )
 
 
