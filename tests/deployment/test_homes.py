@@ -415,8 +415,9 @@ def test_every_change_of_a_study_is_shown(study: Study) -> None:
 
 def test_an_altered_study_is_noticed(homes: Homes) -> None:
     altered(homes.federation.study, "seed", 99)
-    with pytest.raises(FednerError, match="was altered: its digest is"):
+    with pytest.raises(FednerError, match="was altered: its digest is") as caught:
         read_federation_study(homes.federation)
+    assert "fedner federation update study.toml" in caught.value.hint, "after an upgrade"
 
 
 def test_everybody_gets_the_study(made: Homes, study: Study) -> None:

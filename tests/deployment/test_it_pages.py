@@ -12,6 +12,11 @@ import pytest
 from live import NAMES, Live, live, quick_keys, tiny_settings
 
 from fedner.engines.flare.processes import members
+from fedner.errors import FednerError
+from fedner.runs.deployment.checks import check_platform
+from fedner.runs.deployment.link import measure_link
+from fedner.runs.deployment.serving import CHUNK_BYTES
+from fedner.runs.deployment.sessions import coordinator_session
 from fedner.runs.deployment.taking_part import installed
 
 pytestmark = pytest.mark.deployment
@@ -101,6 +106,21 @@ def test_the_certificate_names_the_platform(federation: Live) -> None:
     assert OWN in run(federation, "openssl x509")
 
 
+def test_the_link_is_measured_and_tells_how_long_messages_take(federation: Live) -> None:
+    """As `fedner platform check --link` and `fedner federation train` do."""
+    with coordinator_session(federation.homes.federation) as session:
+        found = measure_link(session)
+        with pytest.raises(FednerError, match="between 0"):
+            session.ask("link", str(2 * CHUNK_BYTES))
+    assert 0 < found.latency < 5
+    assert found.slower > 1e4
+    checks = check_platform(federation.homes.platforms[OWN], measures_link=True)
+    links = [each for each in checks if each.subject == "link"]
+    assert [each.result for each in links] == ["ok", "ok"]
+    assert "Mbit/s" in links[0].found
+    assert f"{ROUNDS} rounds" in links[1].found
+
+
 @pytest.mark.skipif(shutil.which("systemd-analyze") is None, reason="needs systemd")
 @pytest.mark.parametrize("unit", ["fedner-server.service", "fedner-platform@.service"])
 def test_units_are_sound(unit: str, tmp_path: Path) -> None:
@@ -124,9 +144,3 @@ def test_every_command_of_the_it_page_is_tried_here() -> None:
         "fedner platform ",
     )
     assert [line for line in IT if not line.startswith(tried)] == []
-
-
-def test_tests_that_the_pages_name_are_there() -> None:
-    text = (DOCS / "it-department.md").read_text(encoding="utf-8")
-    for name in re.findall(r"`(test_\w+\.py)`", text):
-        assert (Path(__file__).parent / name).is_file(), name

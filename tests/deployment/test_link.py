@@ -5,14 +5,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from live import NAMES, live, quick_keys, tiny_settings, until
+from live import tiny_settings
 
-from fedner.errors import FednerError
 from fedner.runs.deployment import link
-from fedner.runs.deployment.checks import check_platform
 from fedner.runs.deployment.link import LinkEstimate, MeasuredLink, estimate, measure_link
 from fedner.runs.deployment.serving import CHUNK_BYTES, Caller, Desk
-from fedner.runs.deployment.sessions import coordinator_session
 from fedner.runs.link_time import link_traffic
 from fedner.runs.study_defaults import with_defaults
 from fedner.runs.study_files import halves_of
@@ -76,21 +73,3 @@ def test_the_server_gives_as_much_as_is_asked_and_no_more(tmp_path: Path) -> Non
         assert "error" in desk.answer(caller, ["link", str(size)])
     one, other = (desk.answer(caller, ["link", "64"])["data"] for _ in range(2))
     assert one != other, "what repeats itself could be compressed on the way"
-
-
-@pytest.mark.deployment
-def test_a_live_link(tmp_path: Path) -> None:
-    with quick_keys(), live(tmp_path, tiny_settings(50)) as federation:
-        federation.start("server")
-        until(lambda: federation._told(lambda _session: True, False), 60, "the server")
-        with coordinator_session(federation.homes.federation) as session:
-            found = measure_link(session)
-            with pytest.raises(FednerError, match="between 0"):
-                session.ask("link", str(2 * CHUNK_BYTES))
-        assert 0 < found.latency < 5
-        assert found.slower > 1e4
-        checks = check_platform(federation.homes.platforms[NAMES[0]], measures_link=True)
-        links = [each for each in checks if each.subject == "link"]
-        assert [each.result for each in links] == ["ok", "ok"]
-        assert "Mbit/s" in links[0].found
-        assert "50 rounds" in links[1].found

@@ -221,7 +221,10 @@ def read_federation_study(home: FederationHome) -> Study:
         FednerError: It was altered since the federation was created.
     """
     record = read_federation(home)
-    hint = "Restore it from your backup; another study needs another federation."
+    hint = (
+        "Restore it from your backup. After an upgrade of fedner that knows more keys of a study, "
+        "or for another study: fedner federation update study.toml"
+    )
     study = read_letter(Study, home.study, "study", hint)
     if study.digest != record.study_digest:
         raise FednerError(
@@ -304,8 +307,7 @@ def _require_expected(request: Request, study: Study, record: FederationRecord) 
     elif request.name not in may_ask(study):
         raise FednerError(
             f"the study has no platform {request.name!r}; it has {', '.join(may_ask(study))}",
-            nearest(request.name, may_ask(study))
-            or "A platform takes part under its name in the study.",
+            nearest(request.name, may_ask(study)),
         )
 
 
