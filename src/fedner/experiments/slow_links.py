@@ -184,11 +184,13 @@ def _federation(name: str) -> tuple[Path, tuple[str, ...]]:
 def _algorithm(way: Way, learning_rate: float) -> str:
     """Return the table of the algorithm, the same for every K but for K itself."""
     adam = f"name='adam',learning_rate={learning_rate}"
-    if way.algorithm == "fedavg":
-        return f"{{name='fedavg',local={{steps={way.local_steps},optimizer={{{adam}}}}}}}"
-    server = f"{{{adam},schedule='linear'}}"
-    steps = f"local_steps={way.local_steps}"
-    return f"{{name='fedner',batching='each',{steps},server_optimizer={server}}}"
+    steps, own = way.local_steps, f"name='{way.algorithm}'"
+    tables = {
+        "fedavg": f"local={{steps={steps},optimizer={{{adam}}}}}",
+        "fedner": f"batching='each',local_steps={steps},"
+        f"server_optimizer={{{adam},schedule='linear'}}",
+    }
+    return f"{{{own},{tables[way.algorithm]}}}"
 
 
 def medical_files(data: Path, words: Path | None, context: Path | None) -> tuple[str, ...]:
