@@ -14,6 +14,7 @@ from nvflare.apis.resource_manager_spec import ResourceManagerSpec
 from nvflare.collab import collab
 
 from fedner.engines.flare import finished_streams
+from fedner.engines.flare.garbage import Garbage
 from fedner.engines.flare.job import require_run_name
 from fedner.engines.flare.quick_end import end_quickly
 from fedner.engines.flare.reconnecting import reconnect_soon
@@ -60,6 +61,7 @@ class PlatformEndpoint:
     def __init__(self, study: str, run: str, roster: str = "") -> None:
         self._job = (run, study, roster)
         self._roster: Roster | None = None
+        self._garbage = Garbage()
         # One thread computes; another one answers pings meanwhile.
         self._worker = ThreadPoolExecutor(1, "fedner-platform")
         end_quickly()
@@ -96,7 +98,10 @@ class PlatformEndpoint:
             job = announced(facts_of(*self._job))
             make = platform_answer(job, own_home(), own_settings(), SERVER)
             self._roster = Roster(make, [name])
-        return answer_bytes(self._roster, name, data)
+        try:
+            return answer_bytes(self._roster, name, data)
+        finally:
+            self._garbage.collect()
 
     def _let_go(self) -> None:
         if self._roster is not None:

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from fedner.durable import is_disk_full
 from fedner.engines.flare.engine import FlareEngine, Link, StoppedError
+from fedner.engines.flare.garbage import Garbage
 from fedner.engines.flare.job_ends import (
     JobEnd,
     append_end,
@@ -39,10 +40,16 @@ def coordinate_job(study: Study, run: str, folder: Path, links: Mapping[str, Lin
     Raises:
         FednerError: Too few platforms answered, or the folder holds another study.
     """
+    garbage = Garbage()
+
+    def on_round(record: RoundRecord) -> None:
+        _tell(record)
+        garbage.collect()
+
     with FlareEngine(links, study.names) as engine:
         _note_begin(folder)
         try:
-            done = coordinate(study, engine, folder, resume=True, on_round=_tell, run_name=run)
+            done = coordinate(study, engine, folder, resume=True, on_round=on_round, run_name=run)
         except FolderInUseError:
             raise  # the last job of this run still ends: it says by itself how
         except StoppedError:
