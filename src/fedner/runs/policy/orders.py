@@ -53,8 +53,10 @@ def _tensor_refusal(site: Site, order: Order) -> str | None:
     expected = set(shared) if order.verb in _WITH_WEIGHTS else set()
     if set(order.shared) != expected or not set(order.extra) <= expected:
         return "order-tensors"
+    if order.verb == "sum" and not site.study.transport.secure_sum:
+        return "order-refused"
     is_summed = site.study.transport.secure_sum and order.verb in ("sum", "round")
-    if (order.relayed or order.verb == "sum") and not is_summed:
+    if order.relayed and not is_summed:
         return "order-tensors"
     return None
 
