@@ -1,8 +1,11 @@
-"""What a round leaves in cycles is let go after it, and what was there before is not looked at."""
+"""What rounds leave in cycles is let go every few seconds; what was there before is left alone."""
 
 import gc
 import weakref
 
+import pytest
+
+from fedner.engines.flare import garbage
 from fedner.engines.flare.garbage import Garbage
 
 
@@ -13,15 +16,18 @@ class Message:
         self.own = self
 
 
-def test_cycles_of_a_round_are_gone_after_it() -> None:
-    garbage = Garbage()
+def test_cycles_of_rounds_are_gone_after_some_seconds(monkeypatch: pytest.MonkeyPatch) -> None:
+    now = [100.0]
+    monkeypatch.setattr(garbage.time, "monotonic", lambda: now[0])
+    collector = Garbage()
     gc.disable()
     try:
-        for _ in range(2):  # the first time freezes what is there
+        # After the first round, soon after it, and some seconds later.
+        for seconds, is_left in ((0.0, False), (4.9, True), (0.2, False)):
+            now[0] += seconds
             left = weakref.ref(Message())
-            assert left() is not None
-            garbage.collect()
-            assert left() is None
+            collector.collect()
+            assert (left() is not None) == is_left
         assert gc.get_freeze_count() > 0
     finally:
         gc.enable()
