@@ -50,7 +50,7 @@ test-deployment: $(STAMP)  ## federations of real processes over FLARE: parity, 
 test-faults: $(STAMP)  ## 50 random kill points and long faults over FLARE; goes on where it was stopped
 	$(BIN)/python -m pytest -s -m "deployment and slow" tests/deployment
 
-test-hours: $(STAMP)  ## three platforms for two hours of rounds: memory, threads, files and logs do not grow
+test-hours: $(STAMP)  ## three platforms for two hours of rounds: do memory, threads, files and logs grow?
 	FEDNER_HOURS=$${FEDNER_HOURS:-2} $(BIN)/python -m pytest -s tests/deployment/test_long_running.py
 
 test-slow: $(STAMP)  ## the long suites: fuzzing, real corpora at full size, kill -9
