@@ -1,6 +1,7 @@
 """What rounds leave in cycles is let go every few seconds; what was there before is left alone."""
 
 import gc
+import threading
 import weakref
 
 import pytest
@@ -32,3 +33,25 @@ def test_cycles_of_rounds_are_gone_after_some_seconds(monkeypatch: pytest.Monkey
     finally:
         gc.enable()
         gc.unfreeze()
+
+
+def test_a_process_without_rounds_collects_by_itself(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(garbage, "_SECONDS", 0.01)
+    ended = threading.Event()
+    gc.disable()
+    try:
+        weakref.finalize(Message(), ended.set)
+        thread = garbage.collect_always()
+        assert thread.daemon  # it keeps no process alive
+        assert ended.wait(10.0), "the cycle is still there"
+    finally:
+        gc.enable()
+        gc.unfreeze()
+
+
+def test_free_memory_goes_back_to_the_system(monkeypatch: pytest.MonkeyPatch) -> None:
+    given_back: list[int] = []
+    monkeypatch.setattr(garbage, "_give_back", lambda: given_back.append)
+    Garbage().collect()
+    gc.unfreeze()
+    assert given_back == [0]

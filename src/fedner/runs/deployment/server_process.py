@@ -14,7 +14,7 @@ from nvflare.fuel.hci.reg import CommandModule, CommandModuleSpec, CommandSpec
 from nvflare.fuel.hci.server.constants import ConnProps
 from nvflare.private.fed.server.server_cmd_modules import ServerCommandModules
 
-from fedner.engines.flare import finished_streams
+from fedner.engines.flare import finished_streams, garbage
 from fedner.engines.flare.known_tokens import remember_tokens
 from fedner.engines.flare.presence import Presence, close_job, contacts, hear_failures, present
 from fedner.engines.flare.session import CLOSE, COMMAND, LOST, PRESENT
@@ -88,6 +88,7 @@ def main() -> None:
     home = ServerHome(own_home().resolve())
     listener.install()
     finished_streams.install()
+    garbage.collect_always()
     bound_audit_log()
     presence = Presence()
     hear_failures(presence)
