@@ -13,8 +13,8 @@ Shapes: B sentences, L tokens, U distinct words, C characters, D features.
 
 import logging
 import warnings
-from collections.abc import Callable
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -82,17 +82,24 @@ def _padded_tokens(tokens: int) -> int:
     return -(-tokens // step) * step
 
 
+@contextmanager
+def _without_known_warnings() -> Iterator[None]:
+    """Leave out what torch says about padded steps, and what needs no care."""
+    with warnings.catch_warnings():
+        # cuDNN wants the weights of both directions as one block; copying them is cheap.
+        warnings.filterwarnings("ignore", message="RNN module weights are not part of single")
+        # Recording computes on a stream of its own, whatever ran before.
+        warnings.filterwarnings("ignore", message="The AccumulateGrad node's stream does not")
+        yield
+
+
 def _record_on_cuda(compute: Compute, indices: Tensor, pool: Any) -> Compute:
     """Record a computation; the indices stay the place that its replays read from."""
     here = torch.cuda.current_stream()
     beside = torch.cuda.Stream()  # type: ignore[no-untyped-call]
     graph = torch.cuda.CUDAGraph()
     # The outer block brings the stream back where recording fails: torch does not.
-    with warnings.catch_warnings(), torch.cuda.stream(here):
-        # cuDNN wants the weights of both directions as one block; copying them is cheap.
-        warnings.filterwarnings("ignore", message="RNN module weights are not part of single")
-        # Recording computes on a stream of its own, whatever ran before.
-        warnings.filterwarnings("ignore", message="The AccumulateGrad node's stream does not")
+    with _without_known_warnings(), torch.cuda.stream(here):
         beside.wait_stream(here)
         with torch.cuda.stream(beside):
             for _ in range(_WARM_UPS):
@@ -196,7 +203,8 @@ class RecordedSteps:
             return self.recordings[shape]
 
         def launched(indices: Tensor) -> Tensor:
-            return self._step(shape, indices.to(self.corpus.device, non_blocking=True))
+            with _without_known_warnings():
+                return self._step(shape, indices.to(self.corpus.device, non_blocking=True))
 
         if not self.is_recording or len(self.recordings) >= MOST_GRAPHS:
             return launched
