@@ -8,7 +8,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
-from scipy import integrate
 
 from fedner.errors import FednerError
 from fedner.privacy.accountant import pld_epsilon, rdp_epsilon
@@ -129,29 +128,6 @@ def test_a_sum_of_discrete_gaussians_is_as_near_to_one_as_stated(
     assert 1e-13 < furthest <= sum_slack(deviation, shares)
     # It is a bound on something real: for two shares a tenth of it would be wrong.
     assert shares > 2 or furthest > sum_slack(deviation, shares) / 10
-
-
-@pytest.mark.parametrize("smoothing", [0.5, 0.6, 0.8])
-@pytest.mark.parametrize("centre", [0.0, 0.25, 0.5])
-def test_a_gaussian_rounded_at_random_is_as_near_to_a_discrete_one_as_stated(
-    smoothing: float, centre: float
-) -> None:
-    plain, whole = 1.5, math.hypot(1.5, smoothing)
-    numbers = np.arange(-40.0, 41.0)
-
-    def seen(x: float) -> float:
-        def density(y: float) -> float:
-            rounded = np.exp(-((x - y) ** 2) / (2 * smoothing**2))
-            rounded /= np.exp(-((numbers - y) ** 2) / (2 * smoothing**2)).sum()
-            normal = np.exp(-((y - centre) ** 2) / (2 * plain**2))
-            return float(normal * rounded / (plain * math.sqrt(math.tau)))
-
-        return float(integrate.quad(density, -15, 15, epsabs=1e-14, epsrel=1e-11, limit=400)[0])
-
-    discrete = np.exp(-((numbers - centre) ** 2) / (2 * whole**2))
-    discrete /= discrete.sum()
-    furthest = max(abs(math.log(seen(x) / discrete[int(x) + 40])) for x in (-2.0, 0.0, 1.0, 3.0))
-    assert furthest <= rounding_slack(smoothing)
 
 
 @pytest.mark.parametrize("order", [2, 3, 7])
