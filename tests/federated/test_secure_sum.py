@@ -443,6 +443,11 @@ ALTERED: dict[str, tuple[int, Callable[[Order], Order], str]] = {
     "shares of a platform without keys": (
         3, lambda o: relaying(naming(o, *o.batches, "x"), x=b""), "shares are missing",
     ),
+    "shares that came without keys in place of another's": (
+        3, lambda o: relaying(naming(without(o, "p03"), "p00", "p01", "p02", "x"), x=b""),
+        "shares are missing",
+    ),
+    "members without itself": (3, lambda o: naming(o, "p01", "p02", "p03"), "are without it"),
     "too few survivors": (4, lambda o: naming(o, "p00", "p01"), "2 platforms sent values"),
     "a survivor that is no member": (4, lambda o: naming(o, *o.batches, "x"), "others than the"),
     "a list without itself": (4, lambda o: naming(o, "p01", "p02", "p03"), "others than the"),

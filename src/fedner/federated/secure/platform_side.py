@@ -164,6 +164,8 @@ class PlatformSide:
         own = self._turn(order)
         members = sorted(order.batches)
         self._require_many(members, "shared their secrets")
+        if self._name not in members:
+            raise self._refused("the members of the round are without it")
         has_all = set(order.relayed) == set(members) - {self._name}
         if not has_all or not set(members) <= set(own.vouched):
             raise self._refused("shares are missing, or of platforms without keys")
