@@ -13,20 +13,22 @@ from fedner.errors import FednerError
 from fedner.federated.messages import Order, SumMessage, Update
 from fedner.federated.record import RoundRecord
 from fedner.privacy.events import GaussianRelease, to_json
-from fedner.runs.checks import checked
+from fedner.runs.checks import algorithm_of, checked
 from fedner.runs.disclosure_record import DisclosureRecord, Protection, read_record
 from fedner.runs.disclosure_summary import summarise
 from fedner.runs.folder import RunFolder
 from fedner.runs.policy.guard import reply_refusal
 from fedner.runs.policy.orders import order_refusal
+from fedner.runs.schedule import run_settings
 from fedner.runs.simulation import Progress, train_run
 from fedner.runs.site import Site
 from fedner.runs.site_answer import SiteAnswer
+from fedner.runs.study_defaults import with_defaults
 from fedner.runs.study_policy import study_policy_problems
 from fedner.runs.sums import sum_terms, sum_warnings
 from fedner.runs.trust import trust_note
-from fedner.settings import PolicySettings, Settings, SettingsError, override
-from fedner.settings.sections import PrivacySettings
+from fedner.settings import PolicySettings, Settings, SettingsError, Study, override, study_of
+from fedner.settings.sections import ParticipationSettings, PrivacySettings, TransportSettings
 
 NAMES = ("case-reports", "forum-posts", "social-posts")
 TABLES: dict[str, Any] = {
@@ -39,6 +41,7 @@ TABLES: dict[str, Any] = {
         for name in NAMES
     ],
 }
+SIZES = dict.fromkeys(NAMES, 28)
 SECURE = "transport={secure_sum=true}"
 FEDAVG = 'algorithm={name="fedavg",local={steps=2,optimizer={name="sgd",learning_rate=0.1}}}'
 
@@ -157,12 +160,20 @@ def secure(*others: str) -> str:
     [
         ((secure(), "participation.aggregation='median'"), "participation.aggregation", "'mean'"),
         ((secure(), "participation.norm_factor=10"), "participation.norm_factor", "no such key"),
+        ((secure(), "participation.norm_factor=100"), "participation.norm_factor", "no such key"),
+        ((f"privacy={{mechanism='unit-central',{CENTRAL}}}", "participation.norm_factor=100"),
+         "participation.norm_factor", "100 with mechanism 'unit-central'"),
+        ((f"privacy={{mechanism='unit-central',{CENTRAL}}}", "participation.norm_bound=9.5"),
+         "participation.norm_bound", "9.5 with mechanism 'unit-central'"),
+        ((secure(), f"privacy={{mechanism='distributed',{CENTRAL}}}", "participation.norm_bound=9"),
+         "participation.norm_bound", "9 with mechanism 'distributed'"),
         ((secure("encoding='int8'"), FEDAVG), "transport.encoding", "'float32'"),
         ((secure("encoding='bfloat16'"), FEDAVG), "transport.encoding", "'float32'"),
         ((secure(), "participation.quorum=2"), "participation.quorum", "at least 3"),
         ((secure(), "participation.sample=2"), "transport.secure_sum", "at least 3"),
         ((secure("colluding=2"),), "transport.secure_sum", "at least 4"),
         (("transport={colluding=2}",), "transport.colluding", "without a secure sum"),
+        (("transport={colluding=1}",), "transport.colluding", "without a secure sum"),
         (
             (secure(), f"privacy={{mechanism='unit-central',{CENTRAL}}}"),
             "transport.secure_sum",
@@ -180,6 +191,40 @@ def test_what_needs_single_updates_or_more_platforms_is_refused_when_settings_ar
 ) -> None:
     found = problems(*given)
     assert words in found[key], found
+
+
+@pytest.mark.parametrize(
+    ("given", "factor", "colluding"),
+    [
+        ((), 100.0, None),
+        (("participation.norm_factor=7",), 7.0, None),
+        ((SECURE,), None, 1),
+        ((secure("colluding=0"),), None, 0),
+        ((f"privacy={{mechanism='unit-central',{CENTRAL}}}",), None, None),
+        ((f"privacy={{mechanism='unit-local',{CENTRAL}}}",), 100.0, None),
+    ],
+)
+def test_a_study_says_what_is_in_force_where_a_key_is_left_out(
+    given: tuple[str, ...], factor: float | None, colluding: int | None
+) -> None:
+    asked = settings(*given)
+    assert (asked.participation.norm_factor, asked.transport.colluding) == (factor, colluding)
+    study = study_of(asked, SIZES)
+    assert run_settings(study, algorithm_of(study)).norms.factor == factor
+
+
+def test_a_study_made_in_python_leaves_the_same_out() -> None:
+    for given, factor in (((), 100.0), ((SECURE,), None)):
+        study = Study.model_validate_json(study_of(settings(*given), SIZES).canonical)
+        bare = study.model_copy(
+            update={
+                "participation": ParticipationSettings(),
+                "transport": TransportSettings(secure_sum=study.transport.secure_sum),
+            }
+        )
+        assert run_settings(bare, algorithm_of(bare)).norms.factor == factor
+        assert sum_terms(bare).colluding == 1
+        assert with_defaults(bare) == study
 
 
 def test_three_platforms_tolerate_no_drop_out_and_it_is_said(

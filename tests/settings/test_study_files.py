@@ -140,12 +140,12 @@ def test_a_platform_reads_back_equal_and_says_what_is_no_default() -> None:
 
 
 def test_what_toml_cannot_say_is_an_error() -> None:
-    endless = study(participation={"norm_factor": 2.0})
-    changed = endless.participation.model_copy(update={"norm_factor": None})
+    whole = study()
+    changed = whole.training.model_copy(update={"rounds": None})
     with pytest.raises(FednerError, match="read back otherwise"):
-        study_toml(endless.model_copy(update={"participation": changed}))
+        study_toml(whole.model_copy(update={"training": changed}))
     with pytest.raises(FednerError, match="cannot be written"):
-        study_toml(endless.model_copy(update={"title": "\ud800"}))
+        study_toml(whole.model_copy(update={"title": "\ud800"}))
 
 
 TEXT = st.text(st.characters(exclude_categories=["Cs"]), max_size=8)

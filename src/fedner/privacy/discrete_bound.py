@@ -35,9 +35,10 @@ With s = 2 theta is 1.02e-34. A release whose T is above `MOST_SLACK` is refused
 it can be seen in an epsilon. The bound is tight where sigma is not small: a brute-force convolution
 in one and two dimensions (`tests/privacy/test_discrete_bound.py`) stays below it, by at most 6 % at
 m sigma^2 = 128. Step 2 for all t, and the rounding of sums, have inputs that reach nine tenths of
-their bounds and more (`tests/privacy/test_rounding_bound.py`). At integer orders the Renyi divergences of one subsampled discrete Gaussian are
-even those of the Gaussian, to the letter (Mironov, Talwar and Zhang 2019: only the moments of a
-shift enter, and those of a whole shift are the same); the tests check that, too.
+their bounds and more (`tests/privacy/test_rounding_bound.py`). At integer orders the Renyi
+divergences of one subsampled discrete Gaussian are even those of the Gaussian, to the letter
+(Mironov, Talwar and Zhang 2019: only the moments of a shift enter, and those of a whole shift are
+the same); the tests check that, too.
 
 Why not Skellam noise (Agarwal, Kairouz and Liu 2021): its sums are Skellam again, but its bound has
 a term in the l1 norm of v, and no step like 2, so that PLD would need a new accountant.

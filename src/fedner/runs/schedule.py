@@ -8,6 +8,7 @@ from fedner.federated.run import RunSettings
 from fedner.federated.screening import NormRule
 from fedner.federated.server_noise import ServerNoise
 from fedner.runs.checks import algorithm_of
+from fedner.runs.study_defaults import norm_factor_in_force
 from fedner.settings import Study
 
 
@@ -67,7 +68,7 @@ def run_settings(
         public_sizes=study.public_sizes,
         participation=Participation(asked.sample, asked.quorum),
         rule=RULES[asked.aggregation],
-        norms=NormRule(asked.norm_factor, asked.norm_bound),
+        norms=NormRule(norm_factor_in_force(study), asked.norm_bound),
         on_refusal=asked.on_refusal,
         timeout=asked.timeout,
         evaluate_every=_evaluate_every(study, algorithm),

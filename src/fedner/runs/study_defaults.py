@@ -19,18 +19,26 @@ from fedner.settings.sections import RECIPES_OWN, AlgorithmSettings
 # Both have the sections that everyone knows.
 Public = TypeVar("Public", Settings, Study)
 _WEIGHTING = "weighting"
+_NORM_FACTOR = 100.0
+_COLLUDING = 1
 
 
 def with_defaults(settings: Public) -> Public:
     """Return the settings with what is in force where the file leaves it out.
 
-    That is the recipe's own partition, and the weighting where it is not "size".
+    That is the recipe's own partition, the weighting where it is not "size", when a norm is absurd
+    and how many platforms may collude.
     """
     whole = _with_own_partition(settings)
-    algorithm = algorithm_in_force(whole)
-    if algorithm is whole.algorithm:
-        return whole
-    return whole.model_copy(update={"algorithm": algorithm})
+    norms = {"norm_factor": norm_factor_in_force(whole)}
+    chosen = {
+        "algorithm": algorithm_in_force(whole),
+        "participation": whole.participation.model_copy(update=norms),
+    }
+    if whole.transport.secure_sum:
+        terms = {"colluding": colluding_in_force(whole)}
+        chosen["transport"] = whole.transport.model_copy(update=terms)
+    return whole.model_copy(update=chosen)
 
 
 def _with_own_partition(settings: Public) -> Public:
@@ -40,6 +48,25 @@ def _with_own_partition(settings: Public) -> Public:
         return settings
     chosen = settings.partition.model_copy(update={"shared": own[recipe]})
     return settings.model_copy(update={"partition": chosen})
+
+
+def norm_factor_in_force(settings: Settings | Study) -> float | None:
+    """Return how many times the median makes a norm absurd; None where no norm is compared."""
+    given = settings.participation.norm_factor
+    is_seen = not settings.transport.secure_sum and not releases_sum(settings)
+    return _NORM_FACTOR if given is None and is_seen else given
+
+
+def colluding_in_force(settings: Settings | Study) -> int:
+    """Return how many platforms may collude with the server of a secure sum."""
+    given = settings.transport.colluding
+    return _COLLUDING if given is None else given
+
+
+def releases_sum(settings: Settings | Study) -> bool:
+    """Return whether only the sum of updates has its whole noise."""
+    mechanism = MECHANISMS.get(settings.privacy.mechanism) if settings.privacy.enabled else None
+    return mechanism is not None and mechanism.releases_sum
 
 
 def algorithm_in_force(settings: Settings | Study) -> AlgorithmSettings:
@@ -63,8 +90,7 @@ def default_weighting(settings: Settings | Study) -> Weighting:
     more from it (docs/federation.md). By their size (Ge et al. 2020, eq. 2) elsewhere, and wherever
     a noised sum is released: there another weighting would be refused, or proved otherwise.
     """
-    mechanism = MECHANISMS.get(settings.privacy.mechanism) if settings.privacy.enabled else None
-    if mechanism is not None and mechanism.releases_sum:
+    if releases_sum(settings):
         return "size"
     is_shared = has_described_head(settings) and shares_head(settings.partition.shared)
     return "sqrt-size" if is_shared else "size"

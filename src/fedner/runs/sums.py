@@ -14,14 +14,13 @@ from fedner.federated.summation import PLAIN, Summation
 from fedner.privacy.mechanisms import MECHANISMS, Mechanism
 from fedner.privacy.noise_shares import grid_step
 from fedner.privacy.sum_terms import SumTerms
+from fedner.runs.study_defaults import colluding_in_force, releases_sum
 from fedner.settings import SettingProblem, Settings, Study
-from fedner.settings.sections import ParticipationSettings, TransportSettings
 
 if TYPE_CHECKING:  # `cryptography` is an extra
     from fedner.federated.secure.identities import MakeIdentity
     from fedner.federated.secure.plan import SumPlan
 
-_UNSET = ParticipationSettings()
 _WHY_NOT_SINGLE = "Under a secure sum nobody sees a single update."
 
 
@@ -100,7 +99,7 @@ def sum_terms(settings: Settings | Study) -> SumTerms:
     """
     asked = settings.participation
     number = len(settings.platforms) if asked.sample is None else asked.sample
-    return SumTerms(number, settings.transport.colluding, asked.quorum)
+    return SumTerms(number, colluding_in_force(settings), asked.quorum)
 
 
 def sum_problems(settings: Settings, mechanism: Mechanism | None) -> Iterator[SettingProblem]:
@@ -111,13 +110,14 @@ def sum_problems(settings: Settings, mechanism: Mechanism | None) -> Iterator[Se
         mechanism: What protects the platforms' units; None without differential privacy.
     """
     transport = settings.transport
+    yield from _norm_problems(settings)
     if mechanism is not None and mechanism.shares_noise and not transport.secure_sum:
         yield SettingProblem(
             "transport.secure_sum", f"false with mechanism {mechanism.name!r}", "true",
             "Each platform adds a share of the noise: a single update has too little.",
         )  # fmt: skip
     if not transport.secure_sum:
-        if transport.colluding != TransportSettings().colluding:
+        if transport.colluding is not None:
             yield SettingProblem(
                 "transport.colluding", f"{transport.colluding} without a secure sum",
                 "no such key, or secure_sum = true",
@@ -151,6 +151,19 @@ def _term_problems(settings: Settings) -> Iterator[SettingProblem]:
         )  # fmt: skip
 
 
+def _norm_problems(settings: Settings) -> Iterator[SettingProblem]:
+    """Yield rules on norms where only the sum has its whole noise."""
+    if not releases_sum(settings):
+        return
+    for key in ("norm_factor", "norm_bound"):
+        if (given := getattr(settings.participation, key)) is not None:
+            yield SettingProblem(
+                f"participation.{key}", f"{given:g} with mechanism {settings.privacy.mechanism!r}",
+                "no such key",
+                "A refusal would tell of an update without its whole noise; units are clipped.",
+            )  # fmt: skip
+
+
 def _single_problems(settings: Settings) -> Iterator[SettingProblem]:
     """Yield settings that need single updates."""
     asked, encoding = settings.participation, settings.transport.encoding
@@ -158,7 +171,7 @@ def _single_problems(settings: Settings) -> Iterator[SettingProblem]:
         yield SettingProblem(
             "participation.aggregation", repr(asked.aggregation), "'mean'", _WHY_NOT_SINGLE
         )
-    if asked.norm_factor not in (None, _UNSET.norm_factor):
+    if asked.norm_factor is not None and not releases_sum(settings):
         yield SettingProblem(
             "participation.norm_factor", f"{asked.norm_factor:g}", "no such key",
             f"{_WHY_NOT_SINGLE} Each platform checks its own against participation.norm_bound.",

@@ -315,14 +315,15 @@ class ParticipationSettings(Section):
 
     `timeout` is how many seconds all replies to an order may take: who has not answered then is
     missing, and the quorum decides. What platforms do by themselves after the last round takes as
-    long as it takes.
+    long as it takes. Where `norm_factor` is left out it is 100, or nothing where the server sees no
+    single update that has its noise (`runs.study_defaults`).
     """
 
     sample: Positive | None = None
     quorum: Positive | None = None
     timeout: Rate | None = None
     aggregation: Literal["mean", "median", "median-norm"] = "mean"
-    norm_factor: Annotated[float, Field(gt=1)] | None = 100.0
+    norm_factor: Annotated[float, Field(gt=1)] | None = None
     norm_bound: Rate | None = None
     on_refusal: Literal["continue", "stop"] = "continue"
 
@@ -346,12 +347,13 @@ class TransportSettings(Section):
     bfloat16. The server's own weights stay float32.
 
     With `secure_sum` updates are masked: the server opens the sum of all, and sees no single one.
-    `colluding` platforms may then work together with the server without learning more.
+    `colluding` platforms, 1 where it is left out, may then work together with the server without
+    learning more.
     """
 
     encoding: Encoding = "float32"
     secure_sum: bool = False
-    colluding: Annotated[int, Field(ge=0, le=1000)] = 1
+    colluding: Annotated[int, Field(ge=0, le=1000)] | None = None
 
 
 class EngineSettings(Section):
