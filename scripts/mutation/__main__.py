@@ -26,9 +26,9 @@ from scripts.mutation.mutants import Mutant, all_mutants, drawn, mutated_source
 
 ROOT = Path(__file__).resolve().parents[2]
 ROOMS = ("privacy", "federated", "scoring", "models/layers", "models/per_unit")
-# A fork is ended after this many seconds and this many times what its tests take: something waits
-# for what never comes. Generous, because the machine may be busy.
-START_SECONDS = 300
+# A fork is ended after so many seconds (`--wait`) and this many times what its tests take: then
+# something waits for what never comes. Generous, because the machine may be busy.
+WAIT_SECONDS = 300
 PATIENCE = 10
 
 
@@ -75,12 +75,12 @@ def main(arguments: list[str]) -> int:
     signal.signal(signal.SIGTERM, lambda number, _: sys.exit(128 + number))  # ends the forks too
     options = _options(arguments)
     console = Console()
-    mutants = all_mutants(ROOT, ROOMS)
+    mutants = all_mutants(ROOT, options.rooms)
     if options.only:
         picked = [mutant for mutant in mutants if mutant.name in options.only]
     else:
         picked = drawn(mutants, options.draw, options.seed)
-    console.print(f"{len(mutants):,} mutants of {', '.join(ROOMS)}; {len(picked)} drawn")
+    console.print(f"{len(mutants):,} mutants of {', '.join(options.rooms)}; {len(picked)} drawn")
     if options.list:
         for mutant in picked:
             console.print(
@@ -101,6 +101,17 @@ def _options(arguments: list[str]) -> argparse.Namespace:
     parser.add_argument("--draw", type=int, default=300, help="how many are drawn")
     parser.add_argument("--workers", type=int, default=os.cpu_count() or 1)
     parser.add_argument("--seconds", type=float, default=60, help="of tests for each mutant")
+    parser.add_argument(
+        "--rooms", nargs="+", default=ROOMS, metavar="ROOM",
+        help="folders or files of src/fedner whose lines are broken",
+    )  # fmt: skip
+    parser.add_argument(
+        "--tests", nargs="+", default=("tests",), metavar="PATH",
+        help="files or folders of tests that may notice; all by default",
+    )  # fmt: skip
+    parser.add_argument(
+        "--wait", type=float, default=WAIT_SECONDS, help="seconds for a mutant that only waits"
+    )
     parser.add_argument("--least", type=float, default=0.9, help="the share that must be killed")
     parser.add_argument("--only", nargs="*", default=[], metavar="NAME", help="these mutants alone")
     parser.add_argument("--list", action="store_true", help="list the draw, run nothing")
@@ -114,7 +125,7 @@ def _judged(
     sources = {mutant.path: (ROOT / mutant.path).read_text() for mutant in picked}
     texts = {each.name: mutated_source(each, sources[each.path]) for each in picked}
     keys = _keys(picked, texts)
-    tests_key = digest(ROOT, (ROOT / "tests").rglob("*.py"))
+    tests_key = digest(ROOT, (ROOT / "tests").rglob("*.py")) + " ".join(options.tests)
     held = {
         name: verdict
         for name, verdict in _stored(store).items()
@@ -129,8 +140,9 @@ def _judged(
         prefix="copies-", dir=store.parent, ignore_cleanup_errors=True
     ) as place:
         roots = copies(ROOT, Path(place), min(options.workers, len(left)))
-        traces = traced(roots, store.parent / "traces", list(ROOMS), console.print)
-        list(run_jobs([Job("collect", collect, MOST_SECONDS) for _ in roots], roots))
+        traces = traced(roots, store.parent / "traces", options.rooms, options.tests, console.print)
+        gather = partial(collect, tests=options.tests)
+        list(run_jobs([Job("collect", gather, MOST_SECONDS) for _ in roots], roots))
         found = []
         for done, mutant, num_tests in _run(left, texts, traces, roots, options, console):
             found.append(_verdict(done, mutant, num_tests, keys[mutant.name], tests_key))
@@ -148,7 +160,7 @@ def _unsteady(tests: set[str], traces: dict[str, Trace], roots: list[Path]) -> s
     found: set[str] = set()
     while tests - found:
         own = {test: traces[test].seconds for test in sorted(tests - found)}
-        limit = START_SECONDS + PATIENCE * sum(own.values())
+        limit = WAIT_SECONDS + PATIENCE * sum(own.values())
         [done] = run_jobs([Job("no mutant", partial(_judge, seconds=own), limit)], roots[:1])
         if done.code == 0:
             break
@@ -172,7 +184,7 @@ def _run(
         if not own:
             yield None, mutant, 0
             continue
-        limit = START_SECONDS + PATIENCE * sum(own.values())
+        limit = options.wait + PATIENCE * sum(own.values())
         work = partial(_judge, seconds=own)
         jobs.append(Job(mutant.name, work, limit, ((mutant.path, texts[mutant.name]),)))
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn())

@@ -10,7 +10,7 @@ import resource
 import signal
 import sys
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from types import FrameType
 from typing import Any
@@ -191,17 +191,18 @@ def _fixture_context(fixturedef: Any) -> str:
     return f"fixture {fixturedef.baseid} {fixturedef.argname}"
 
 
-def collect(root: Path) -> int:
-    """Collect all tests once, so that their bytecode is there for whoever runs them later."""
+def collect(root: Path, tests: Sequence[str]) -> int:
+    """Collect tests once, so that their bytecode is there for whoever runs them later."""
     enter(root)
     sys.dont_write_bytecode = False
-    return int(pytest.main([*OPTIONS, "--collect-only", "tests"]))
+    return int(pytest.main([*OPTIONS, "--collect-only", *tests]))
 
 
-def trace(root: Path, file: str, rooms: list[str], report: Path) -> int:
+def trace(root: Path, file: str, rooms: Sequence[str], report: Path) -> int:
     """Run a test file and write which lines each of its tests runs."""
     enter(root)
-    traced = Traced([str(root / "src/fedner" / room / "*") for room in rooms])
+    places = (root / "src/fedner" / room for room in rooms)
+    traced = Traced([str(each if each.is_file() else each / "*") for each in places])
     traced.start()
     pytest_run(root, [file], traced)
     lines = traced.lines(root)

@@ -5,7 +5,7 @@ Kept by test file. A file is traced anew where it, a module that tests share, or
 
 import hashlib
 import json
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -47,16 +47,28 @@ def digest(root: Path, files: Iterable[Path]) -> str:
 
 
 def traced(
-    copies: list[Path], cache: Path, rooms: list[str], say: Callable[[str], None]
+    copies: list[Path],
+    cache: Path,
+    rooms: Sequence[str],
+    tests: Sequence[str],
+    say: Callable[[str], None],
 ) -> dict[str, Trace]:
-    """Return what every test that passes runs, tracing those files whose record is out of date."""
+    """Return what every test that passes runs, tracing those files whose record is out of date.
+
+    Args:
+        copies: Copies of the repository to trace in.
+        cache: Where the records lie.
+        rooms: Folders and files of src/fedner whose lines are traced.
+        tests: Folders and files of tests, relative to the repository.
+        say: Is told of each file that was traced.
+    """
     cache.mkdir(parents=True, exist_ok=True)
     root = copies[0]
     sources = digest(root, (root / "src").rglob("*.py"))
     records = {}
-    for path in sorted((root / "tests").rglob("test_*.py")):
+    for path in sorted({each for name in tests for each in _test_files(root / name)}):
         own = digest(root, [path, *_beside(path, root / "tests")])
-        key = hashlib.sha256(f"{sources}{own}{rooms}".encode()).hexdigest()
+        key = hashlib.sha256(f"{sources}{own}{list(rooms)}".encode()).hexdigest()
         records[str(path.relative_to(root))] = cache / f"{path.stem}-{key[:16]}.json"
     stale = [name for name, record in records.items() if not record.is_file()]
     jobs = [
@@ -71,6 +83,10 @@ def traced(
         held = len(json.loads(record.read_text()))
         say(f"traced {number}/{len(stale)}: {done.job.name}, {held} tests, {done.seconds:.0f} s")
     return {test: each for record in records.values() for test, each in _read(record).items()}
+
+
+def _test_files(place: Path) -> Iterable[Path]:
+    return [place] if place.is_file() else place.rglob("test_*.py")
 
 
 def _beside(test: Path, top: Path) -> Iterator[Path]:

@@ -21,6 +21,7 @@ HEAVY = (
     "scipy.stats", "sklearn.metrics", "seqeval.metrics", "nervaluate", "dp_accounting",
     "dp_accounting.pld", "dp_accounting.rdp", "transformers", "transformers.models.bert", "onnx",
     "onnxruntime", "spacy", "h5py", "pyarrow", "bioc", "cassis",
+    "cryptography.x509", "nvflare.fuel.f3.cellnet.core_cell", "nvflare.fuel.f3.drivers.tcp_driver",
 )  # fmt: skip
 POLL_SECONDS = 0.02
 

@@ -215,8 +215,13 @@ def mutated_source(mutant: Mutant, source: str) -> str:
 
 
 def all_mutants(root: Path, rooms: Sequence[str]) -> list[Mutant]:
-    """Return the mutants of all files of some rooms."""
-    files = (path for room in rooms for path in sorted((root / "src/fedner" / room).rglob("*.py")))
+    """Return the mutants of all files of some rooms; a room may be a single file."""
+    places = [root / "src/fedner" / room for room in rooms]
+    files = [
+        path
+        for place in places
+        for path in ([place] if place.is_file() else sorted(place.rglob("*.py")))
+    ]
     return [mutant for path in files for mutant in mutants_of(path, root)]
 
 

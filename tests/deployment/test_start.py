@@ -1,5 +1,6 @@
 """`fedner server start` and `fedner platform start` with real processes, over mTLS on loopback."""
 
+import json
 import os
 import shutil
 import signal
@@ -17,7 +18,6 @@ import pytest
 from fedner.engines.flare.processes import members
 from fedner.engines.flare.session import AdminKit, AdminSession, admin_session
 from fedner.runs.deployment import homes
-from fedner.runs.deployment.checks import check_connection
 from fedner.runs.deployment.kits import write_admin_kit
 from fedner.runs.deployment.removal import remove_platform, restore_platform
 from fedner.runs.deployment.taking_part import installed
@@ -30,6 +30,12 @@ pytestmark = [
     pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning"),
 ]
 SECONDS = 60.0
+CHECKED = """
+name = "{name}"
+data = "synthetic:case-reports"
+num_sentences = 60
+label_map = {{ Drug = "", Dosage = "" }}
+"""
 
 
 def free_port() -> int:
@@ -91,14 +97,16 @@ def test_a_platform_connects_is_removed_and_stops_cleanly(live: Homes) -> None:
     home, *command = platform_start(live, "south")
     with started(live.server.path, "server", "start") as server:
         wait_for_port(live)
-        (check,) = check_connection(south, installed(south).place)
-        assert check.result == "ok"
+        assert checked(live, "south") == (0, "ok", "the server admits south")
         with admin_session(AdminKit(admin.kit, admin.name)) as session:
             with started(home, *command):
                 wait_for(session, ["south"])
                 refused_as_admin(live)
                 remove_platform(live.federation, "south")
                 wait_for(session, [])
+            code, result, words = checked(live, "south")
+            assert (code, result) == (2, "problem")
+            assert words == "the federation's server refuses the certificate of south"
             with started(home, *command) as again:
                 wait_for_words(live.server.logs / "server.log", "Reject disabled client")
                 assert session.connected() == []
@@ -115,6 +123,22 @@ def test_a_platform_connects_is_removed_and_stops_cleanly(live: Homes) -> None:
     assert "verified server identity 'localhost'" in log
     assert log.rstrip().endswith("stopped")
     assert log == (south.path.parent / "south.out").read_text()
+
+
+def checked(live: Homes, name: str) -> tuple[int, str, str]:
+    """What `fedner platform check` says of the connection, which stands, and of membership."""
+    settings = live.federation.path.parent / "checked.toml"
+    settings.write_text(CHECKED.format(name=name))
+    home = live.platforms[name].path
+    command = ["platform", "check", "--json", "--home", home, "--settings", settings]
+    done = subprocess.run(
+        [sys.executable, "-m", "fedner", *map(str, command)],
+        capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    told = {each["subject"]: each for each in json.loads(done.stdout)["checks"]}
+    assert told["connection"]["result"] == "ok"
+    assert not list(home.glob(".session-*"))
+    return done.returncode, told["membership"]["result"], told["membership"]["found"]
 
 
 def refused_as_admin(live: Homes) -> None:

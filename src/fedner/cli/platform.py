@@ -151,9 +151,10 @@ def check(
 ) -> None:
     """Check all that training needs; exit with 2 if anything has to be fixed.
 
-    Connection, certificate, clock, data, labels, policy, pins and disk are looked at. Nothing is
-    trained, nothing is written, and nothing but a TLS handshake leaves. With --link the speed of
-    the link is measured too, and how long the study's messages take over it.
+    Connection, certificate, clock, membership, data, labels, policy, pins and disk are looked at.
+    Nothing is trained and nothing is kept; what leaves is a TLS handshake, and the question whether
+    the server still admits this platform. With --link the speed of the link is measured too, and
+    how long the study's messages take over it.
     """
     from fedner.cli.output import show_json
     from fedner.runs.deployment.checks import check_platform

@@ -1,7 +1,7 @@
 """`fedner platform check`: all that can be wrong before anything is trained, found together.
 
-Every check looks at one thing and says what it found. Nothing is trained, nothing is written, and
-nothing but a TLS handshake leaves the platform.
+Every check looks at one thing and says what it found. Nothing is trained and nothing is kept. What
+leaves the platform is a TLS handshake and one question: whether the server admits it.
 """
 
 import os
@@ -61,13 +61,25 @@ def check_platform(
     found += _guarded("certificate", lambda: check_certificate(home))
     found += _guarded("clock", lambda: _check_clock(approval))
     found += _guarded("connection", lambda: check_connection(home, approval.place))
-    if measures_link:
+    if found[-1].result == "ok":
+        found += _guarded("membership", lambda: _check_membership(home))
+    if measures_link and found[-1].result == "ok":
         found += _guarded("link", lambda: _check_link(home, study))
     if settings is not None:
         found += _guarded("settings", lambda: _check_settings(home, study, settings))
     found += _guarded("pins", lambda: _check_pins(home, approval, study, roster, settings))
     found += _guarded("disk", lambda: _check_disk(home.path))
     return found
+
+
+def _check_membership(home: PlatformHome) -> Iterator[Check]:
+    """Ask the server whether it admits the platform: a removed one has a valid certificate."""
+    from fedner.runs.deployment.link import ask_nothing
+    from fedner.runs.deployment.sessions import platform_session
+
+    with platform_session(home) as session:
+        ask_nothing(session)
+    yield Check("membership", "ok", f"the server admits {read_home(home).name}")
 
 
 def _check_link(home: PlatformHome, study: Study) -> Iterator[Check]:

@@ -55,6 +55,15 @@ def measure_link(session: AdminSession) -> MeasuredLink:
     return MeasuredLink(latency, down, _rate(session, 0, _UP_BYTES, latency))
 
 
+def ask_nothing(session: AdminSession) -> None:
+    """Ask an empty question, which the server answers to whomever it admits.
+
+    Raises:
+        FednerError: The server refuses, or does not answer.
+    """
+    session.ask("link", "0")
+
+
 def _rate(session: AdminSession, down: int, up: int, latency: float) -> float:
     """Return bytes a second, by the fastest of some turns."""
     fastest = min(_seconds(session, down, up) for _ in range(_TURNS))
