@@ -66,6 +66,9 @@ class Doors:
         self.released.append(name)
 
 
+ADDRESS = ("10.0.0.1", 1)
+
+
 def guarded_server(doors: Doors, ssl_context: object) -> Any:
     class Server:
         daemon_threads, request_queue_size = False, 5
@@ -75,7 +78,8 @@ def guarded_server(doors: Doors, ssl_context: object) -> Any:
             self.socket = SimpleNamespace(do_handshake_on_connect=True)
             self.finished: list[object] = []
 
-        def finish_request(self, request: object, _address: object) -> None:
+        def finish_request(self, request: object, address: object) -> None:
+            assert address == ADDRESS
             self.finished.append(request)
             if request == "breaks":
                 raise OSError("cut")
@@ -95,9 +99,9 @@ def test_the_thread_that_accepts_does_no_handshake() -> None:
 def test_whoever_is_admitted_stays_and_is_released() -> None:
     doors = Doors("north")
     server = guarded_server(doors, "tls")
-    server.finish_request("call", ())
+    server.finish_request("call", ADDRESS)
     with pytest.raises(OSError, match="cut"):
-        server.finish_request("breaks", ())
+        server.finish_request("breaks", ADDRESS)
     assert server.finished == ["call", "breaks"]
     assert doors.released == ["north", "north"]
 
@@ -105,14 +109,14 @@ def test_whoever_is_admitted_stays_and_is_released() -> None:
 def test_whoever_is_refused_gets_no_further() -> None:
     doors = Doors(None)
     server = guarded_server(doors, "tls")
-    server.finish_request("call", ())
+    server.finish_request("call", ADDRESS)
     assert (server.finished, doors.released) == ([], [])
 
 
 def test_the_loopback_port_of_jobs_has_no_doorkeeper() -> None:
     doors = Doors(None)
     server = guarded_server(doors, None)
-    server.finish_request("call", ())
+    server.finish_request("call", ADDRESS)
     assert (server.finished, doors.asked) == (["call"], 0)
 
 
@@ -133,13 +137,15 @@ def test_a_frame_of_a_wrong_length_is_said_and_ends(
             self.conn_props = {"peer_cn": peer}
 
         def read_frame(self) -> bytes:
+            assert isinstance(self, Connection)
             raise CommError(code, "length")
 
     told = Told()
     listener._guard_frames(Connection, told)  # type: ignore[arg-type]
     with pytest.raises(CommError):
         Connection().read_frame()
-    assert [who for who, _ in told.kinds] == ([] if said is None else [said])
+    words = f"a frame that is too large, or too small: {CommError(code, 'length')}"
+    assert told.kinds == ([] if said is None else [(said, words)])
     assert socket_conn.MAX_FRAME_SIZE == listener.FRAME_BYTES
 
 
@@ -147,6 +153,7 @@ def test_a_frame_of_a_wrong_length_is_said_and_ends(
 def test_a_sound_frame_passes() -> None:
     class Connection:
         def read_frame(self) -> bytes:
+            assert isinstance(self, Connection)
             return b"frame"
 
     listener._guard_frames(Connection, Told())  # type: ignore[arg-type]
@@ -176,7 +183,9 @@ def test_messages_in_anothers_name_are_dropped_at_the_server(
     class Cell:
         my_info = SimpleNamespace(fqcn=own)
 
-        def _process_received_msg(self, *_given: object) -> str:
+        def _process_received_msg(self, *given: object) -> str:
+            assert isinstance(self, Cell)
+            assert given == (endpoint, connection, message)
             return "received"
 
     told = Told()
@@ -185,7 +194,9 @@ def test_messages_in_anothers_name_are_dropped_at_the_server(
     endpoint = SimpleNamespace(name="north")
     found = Cell()._process_received_msg(endpoint, connection, message)
     assert found == (None if is_dropped else "received")
-    assert [who for who, _ in told.kinds] == (["north"] if is_dropped else [])
+    whose = "'south'" if headers else "nobody"
+    words = [("north", f"it writes in the name of {whose}")]
+    assert told.kinds == (words if is_dropped else [])
 
 
 class Silent:
@@ -202,8 +213,8 @@ class Silent:
 
 @pytest.mark.usefixtures("flare")
 def test_silent_connections_are_closed_and_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    looked, told, now = [0][:0], Told(), [100.0]
-    monkeypatch.setattr(HeartbeatMonitor, "_check_heartbeat", lambda _: looked.append(1))
+    looked, told, now = [None][:0], Told(), [100.0]
+    monkeypatch.setattr(HeartbeatMonitor, "_check_heartbeat", looked.append)
     monkeypatch.setattr(listener.time, "monotonic", lambda: now[0])
     listener._guard_life(told)  # type: ignore[arg-type]
     held = {"a": Silent("north"), "b": Silent(""), "c": Silent("north.job")}
@@ -216,15 +227,19 @@ def test_silent_connections_are_closed_and_named(monkeypatch: pytest.MonkeyPatch
         "the connection of north",
         "the connection of somebody without a name",
     }
+    assert {why for _, why in told.kinds} == {"nothing came for too long"}
     assert monitor.interval == listener.PING_SECONDS
-    assert looked == [1, 1], "FLARE's own look"
+    assert looked == [monitor, monitor], "FLARE's own look"
 
 
 @pytest.fixture
 def caller(flare: None, monkeypatch: pytest.MonkeyPatch) -> list[Any]:
     """A process that calls; what FLARE's own parts were given."""
     begun: list[Any] = []
-    monkeypatch.setattr(SocketConnection, "__init__", lambda _, sock, *__: begun.append(sock))
+    monkeypatch.setattr(
+        SocketConnection, "__init__", lambda *given, **named: begun.append((given, named))
+    )
+    monkeypatch.setattr(HeartbeatMonitor, "_check_heartbeat", lambda _: None)
     context = ssl.create_default_context()
     monkeypatch.setattr(
         tcp_driver,
@@ -240,11 +255,11 @@ def test_a_connection_that_stands_waits_for_ever_and_is_kept_alive(caller: list[
     with socket.socket() as network, socket.socket(socket.AF_UNIX) as local:
         for each in (network, local):
             each.settimeout(5)
-            SocketConnection.__init__(held, each, None, None)
+            SocketConnection.__init__(held, each, 1, more=2)
             assert each.gettimeout() is None
         assert network.getsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE)
         assert not local.getsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE)
-        assert caller == [network, local]
+        assert caller == [((held, each, 1), {"more": 2}) for each in (network, local)]
 
 
 @pytest.mark.usefixtures("caller")
@@ -253,6 +268,7 @@ def test_only_those_who_call_have_a_timed_handshake() -> None:
     assert isinstance(tcp_driver.get_ssl_context({}, ssl_server=True), ssl.SSLContext)
     timed = tcp_driver.get_ssl_context({"secure": True}, ssl_server=False)
     assert isinstance(timed, listener._TimedContext)
+    assert timed._context is tcp_driver.get_ssl_context({"secure": True}, ssl_server=True)
 
 
 @pytest.mark.usefixtures("flare")
@@ -274,7 +290,27 @@ def test_who_is_refused_goes_where_it_is_told(monkeypatch: pytest.MonkeyPatch) -
     cell = SimpleNamespace(my_info=SimpleNamespace(fqcn="server"))
     given = SimpleNamespace(name="north"), OUTSIDE, SimpleNamespace(headers=FORGED)
     assert CoreCell._process_received_msg(cell, *given) is None
-    assert told.kinds
+    nameless = SimpleNamespace(
+        settimeout=lambda _: None, do_handshake=lambda: None, getpeercert=dict
+    )
+    TcpStreamServer.finish_request(SimpleNamespace(ssl_context="tls"), nameless, ADDRESS)
+    frames = SimpleNamespace(
+        closing=False, conn_props={"peer_cn": "south"}, read_into=lambda *_: None,
+        sock=SimpleNamespace(),
+    )  # fmt: skip
+    with pytest.raises(CommError):
+        SocketConnection.read_frame(frames)
+    assert [who for who, _ in told.kinds] == ["north", "a connection from 10.0.0.1", "south"]
+
+
+@pytest.mark.usefixtures("caller")
+def test_what_a_caller_ends_is_logged(clock: list[float], caplog: pytest.LogCaptureFixture) -> None:
+    monitor = SimpleNamespace(conns={"a": Silent("server")}, interval=0)
+    HeartbeatMonitor._check_heartbeat(monitor)
+    clock[0] += listener.LIFE_SECONDS + 1
+    HeartbeatMonitor._check_heartbeat(monitor)
+    assert monitor.conns["a"].is_closed
+    assert "refused the connection of server: nothing came for too long" in caplog.text
 
 
 @pytest.fixture
