@@ -5,8 +5,9 @@ from pathlib import Path
 
 from fedner.federated.aggregate import Combined
 from fedner.federated.algorithms.algorithm import Algorithm, Server, copied, one_step
+from fedner.federated.contribution import Contribution
 from fedner.federated.messages import Order
-from fedner.federated.platform import Contribution, Platform
+from fedner.federated.platform import Platform
 from fedner.runs.checks import read_settings
 from fedner.runs.simulation import train_run
 from fedner.tensors import SharedState, map_shared

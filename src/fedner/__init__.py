@@ -36,8 +36,8 @@ if TYPE_CHECKING:
     from fedner.federated.algorithms.fedner import fedner
     from fedner.federated.algorithms.fedprox import fedprox
     from fedner.federated.algorithms.scaffold import scaffold
+    from fedner.federated.contribution import Contribution
     from fedner.federated.engine import Engine
-    from fedner.federated.platform import Contribution
     from fedner.federated.summation import Summation
     from fedner.inference.reading import Mention
     from fedner.inference.redact import redact
@@ -101,7 +101,7 @@ __all__ = [
 # Where each name comes from: the imports above, for use. "module:name" where it has another there.
 _PLACES = {
     "Algorithm": "federated.algorithms",
-    "Contribution": "federated.platform",
+    "Contribution": "federated.contribution",
     "Corpus": "corpus.document",
     "Document": "corpus.document",
     "Engine": "federated.engine",

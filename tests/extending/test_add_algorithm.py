@@ -15,8 +15,9 @@ from fedner.errors import FednerError
 from fedner.federated.aggregate import Combined
 from fedner.federated.algorithms import Algorithm, Server, baseline_batches, epoch_rounds, one_step
 from fedner.federated.algorithms.algorithm import copied
+from fedner.federated.contribution import Contribution
 from fedner.federated.messages import Order
-from fedner.federated.platform import Contribution, Platform
+from fedner.federated.platform import Platform
 from fedner.privacy.accountant import noise_for
 from fedner.runs.folder import RunFolder
 from fedner.runs.simulation import train_run

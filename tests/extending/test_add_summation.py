@@ -29,10 +29,11 @@ from fedner.federated.aggregate import RULES
 from fedner.federated.algorithms import fedner, scaffold
 from fedner.federated.algorithms.algorithm import Algorithm
 from fedner.federated.answering import answers
+from fedner.federated.contribution import Contribution
 from fedner.federated.engine import Engine
 from fedner.federated.messages import Order, SumMessage, Update
 from fedner.federated.participation import Participation
-from fedner.federated.platform import Contribution, Platform
+from fedner.federated.platform import Platform
 from fedner.federated.run import RunRecord, RunSettings, run
 from fedner.federated.summation import PLAIN, Relayed, Summation, relayed_entries, values_of
 from fedner.runs.folder import RunFolder

@@ -37,6 +37,7 @@ from fedner.privacy.noise_shares import JointSum, grid_step
 from fedner.privacy.sampling import Units
 from fedner.privacy.sum_terms import SumTerms
 from fedner.tensors import SharedState
+from sigmas import only
 
 WIDE, BOUND, MULTIPLIER, BATCH = 20_000, 3.0, 0.5, 2
 NAMES = ("a", "b", "c", "d")
@@ -126,16 +127,6 @@ def opened(
     finally:
         engine.close()
     return torch.cat([done.server.shared[name] for name in ("shared.a", "shared.b")])
-
-
-def only(values: Tensor, sigma: float) -> bool:
-    """Whether sigma is accepted, to five standard errors, and 2/3 and 3/2 of it are rejected."""
-
-    def accepts(sigma: float) -> bool:
-        ratio = float(values.double().square().mean()) / sigma**2
-        return abs(ratio - 1) < 5 * (2 / values.numel()) ** 0.5
-
-    return accepts(sigma) and not any(accepts(sigma * f) for f in (2 / 3, 3 / 2))
 
 
 @pytest.mark.parametrize("source", [SeededSimulation(5), SystemEntropy()], ids=["seeded", "system"])

@@ -60,6 +60,7 @@ from fedner.privacy.noise_shares import JointSum
 from fedner.privacy.sampling import PoissonSample, Units, draw_sentences
 from fedner.privacy.sum_terms import SumTerms
 from fedner.training import trainable
+from sigmas import accepts
 
 SOURCE = SeededSimulation(5)
 SIZES = {"alpha": 12, "beta": 10, "gamma": 5}
@@ -218,12 +219,6 @@ class WideLearner(LinearLearner):
 def wide(name: str, **changes: object) -> Platform:
     steps = linear_steps(1, **{"public_units": 4, **changes})
     return platform(name, WideLearner(), linear_partition(), 7, privacy=steps)
-
-
-def accepts(values: Tensor, sigma: float) -> bool:
-    """Whether the variance is that of sigma, to five standard errors."""
-    ratio = float(values.double().square().mean()) / sigma**2
-    return abs(ratio - 1) < 5 * (2 / values.numel()) ** 0.5
 
 
 @pytest.mark.parametrize("is_deployed", [False, True])

@@ -22,6 +22,7 @@ from fedner.privacy.mechanisms import UNIT_CENTRAL, PlatformPrivacy
 from fedner.privacy.noise import Clipped, clip
 from fedner.privacy.sampling import Units
 from fedner.tensors import SharedState
+from sigmas import accepts
 
 WIDE = 40_000
 RATE = 0.5
@@ -54,12 +55,6 @@ def silent(source: Source, **changes: object) -> Platform:
 def zeros() -> SharedState:
     names = ("private.c", "shared.a", "shared.b")
     return linear_partition().shared_state({name: torch.zeros(WIDE) for name in names})
-
-
-def accepts(values: Tensor, sigma: float) -> bool:
-    """Whether the variance is that of sigma, to five standard errors."""
-    ratio = float(values.double().square().mean()) / sigma**2
-    return abs(ratio - 1) < 5 * (2 / values.numel()) ** 0.5
 
 
 def correlation(left: Tensor, right: Tensor) -> float:

@@ -30,6 +30,7 @@ from fedner.federated.algorithms import (
     scaffold,
 )
 from fedner.federated.algorithms.fedavg import plain_sgd
+from fedner.federated.contribution import Contribution
 from fedner.federated.dp_steps import (
     BudgetSpentError,
     DPSteps,
@@ -37,7 +38,7 @@ from fedner.federated.dp_steps import (
 )
 from fedner.federated.message_bytes import to_bytes
 from fedner.federated.messages import Order, Update
-from fedner.federated.platform import Contribution, Platform, platform
+from fedner.federated.platform import Platform, platform
 from fedner.privacy.budget import Budget
 from fedner.privacy.entropy import SeededSimulation, Source, SystemEntropy
 from fedner.privacy.events import GaussianRelease
@@ -58,6 +59,7 @@ from fedner.privacy.sampling import PoissonSample, Units
 from fedner.privacy.scores import NoisedScores
 from fedner.scoring import Counts
 from fedner.tensors import SharedState
+from sigmas import accepts
 
 WIDE, SIZE = 2_000, 6
 SECRET = "patient Jane Doe"
@@ -134,11 +136,6 @@ def ledger_of(own: Platform) -> Ledger:
     assert own.privacy is not None
     assert own.privacy.ledger is not None
     return own.privacy.ledger
-
-
-def accepts(values: Tensor, sigma: float) -> bool:
-    ratio = float(values.double().square().mean()) / sigma**2
-    return abs(ratio - 1) < 5 * (2 / values.numel()) ** 0.5
 
 
 def is_noise(update: Update, sigma: float) -> bool:

@@ -6,15 +6,15 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
+from noised_steps import BATCH, BOUND, MULTIPLIER, SOURCES, UNITS, WIDE, clipped_step
 from torch import Tensor
 
 from fedner.errors import FednerError
 from fedner.federated.grid import Grid
-from fedner.privacy.entropy import SeededSimulation, Source, SystemEntropy
+from fedner.privacy.entropy import Source, SystemEntropy
 from fedner.privacy.mechanisms import (
     DISTRIBUTED,
     UNIT_LOCAL,
-    ClippedStep,
     PlatformPrivacy,
     distributed,
 )
@@ -22,21 +22,7 @@ from fedner.privacy.mechanisms.distributed import discrete
 from fedner.privacy.noise import Clipped, clip
 from fedner.privacy.noise_shares import JointSum, box, grid_step, largest_count
 from fedner.privacy.sum_terms import SumTerms
-
-WIDE, BOUND, MULTIPLIER = 20_000, 3.0, 0.5
-BATCH, UNITS = 4, 8
-SOURCES: dict[str, Source] = {"deployed": SystemEntropy(), "simulated": SeededSimulation(3)}
-
-
-def accepts(values: Tensor, sigma: float) -> bool:
-    """Whether the variance is that of sigma, to five standard errors."""
-    ratio = float(values.double().square().mean()) / sigma**2
-    return abs(ratio - 1) < 5 * (2 / values.numel()) ** 0.5
-
-
-def only(values: Tensor, sigma: float) -> bool:
-    """Whether sigma is accepted and 2/3 and 3/2 of it are rejected."""
-    return accepts(values, sigma) and not any(accepts(values, sigma * f) for f in (2 / 3, 3 / 2))
+from sigmas import accepts, only
 
 
 def terms(source: Source, sum_terms: SumTerms | None = None, **changes: object) -> PlatformPrivacy:
@@ -47,13 +33,8 @@ def terms(source: Source, sum_terms: SumTerms | None = None, **changes: object) 
 
 def released(privacy: PlatformPrivacy, platform: str, value: float = 0.0) -> dict[str, Tensor]:
     source = privacy.source.at("round", 1, "platform", platform)
-    tensors = {
-        name: torch.full((WIDE,), value, dtype=torch.float64) for name in ("shared", "private")
-    }
-    weights = {name: torch.zeros(WIDE) for name in tensors}
-    step = ClippedStep(clip(tensors, BOUND), ("shared",), weights, float(BATCH), source)
     assert DISTRIBUTED.on_gradient is not None
-    return dict(DISTRIBUTED.on_gradient(privacy, step))
+    return dict(DISTRIBUTED.on_gradient(privacy, clipped_step(source, value)))
 
 
 def opened(privacy: PlatformPrivacy, names: str) -> Tensor:

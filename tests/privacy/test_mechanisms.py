@@ -8,10 +8,10 @@ from typing import get_args
 
 import pytest
 import torch
-from torch import Tensor
+from noised_steps import BATCH, BOUND, MULTIPLIER, SOURCES, UNITS, WIDE, clipped_step
 
 from fedner.errors import FednerError
-from fedner.privacy.entropy import SeededSimulation, Source, SystemEntropy
+from fedner.privacy.entropy import Source, SystemEntropy
 from fedner.privacy.mechanisms import (
     DISTRIBUTED,
     MECHANISMS,
@@ -20,31 +20,15 @@ from fedner.privacy.mechanisms import (
     UNIT_CENTRAL,
     UNIT_LOCAL,
     Asked,
-    ClippedStep,
     Mechanism,
     PlatformPrivacy,
     require_fitting,
 )
-from fedner.privacy.noise import clip
 from fedner.privacy.noise_shares import JointSum
 from fedner.privacy.sum_terms import SumTerms
 from fedner.settings.sections import MechanismName
 from fedner.tensors import SharedState
-
-WIDE, BOUND, MULTIPLIER = 20_000, 3.0, 0.5
-BATCH, UNITS = 4, 8
-SOURCES: dict[str, Source] = {"deployed": SystemEntropy(), "simulated": SeededSimulation(3)}
-
-
-def accepts(values: Tensor, sigma: float) -> bool:
-    """Whether the variance is that of sigma, to five standard errors."""
-    ratio = float(values.double().square().mean()) / sigma**2
-    return abs(ratio - 1) < 5 * (2 / values.numel()) ** 0.5
-
-
-def only(values: Tensor, sigma: float) -> bool:
-    """Whether sigma is accepted and 2/3 and 3/2 of it are rejected."""
-    return accepts(values, sigma) and not any(accepts(values, sigma * f) for f in (2 / 3, 3 / 2))
+from sigmas import only
 
 
 def terms(mechanism: Mechanism, source: Source, **changes: object) -> PlatformPrivacy:
@@ -53,17 +37,11 @@ def terms(mechanism: Mechanism, source: Source, **changes: object) -> PlatformPr
     return replace(plain, **changes)  # type: ignore[arg-type]
 
 
-def step(source: Source) -> ClippedStep:
-    zeros = {name: torch.zeros(WIDE, dtype=torch.float64) for name in ("shared", "private")}
-    weights = {name: torch.zeros(WIDE) for name in zeros}
-    return ClippedStep(clip(zeros, BOUND), ("shared",), weights, float(BATCH), source)
-
-
 @pytest.mark.parametrize("kind", SOURCES)
 def test_a_unit_local_step_is_noised_whole(kind: str) -> None:
     release = UNIT_LOCAL.on_gradient
     assert release is not None
-    value = release(terms(UNIT_LOCAL, SOURCES[kind]), step(SOURCES[kind]))
+    value = release(terms(UNIT_LOCAL, SOURCES[kind]), clipped_step(SOURCES[kind]))
     for name in ("shared", "private"):
         assert only(value[name], MULTIPLIER * BOUND / BATCH)
         assert value[name].dtype == torch.float32
@@ -73,7 +51,7 @@ def test_a_unit_local_step_is_noised_whole(kind: str) -> None:
 def test_a_unit_central_step_keeps_its_noise_for_the_server(kind: str) -> None:
     release = UNIT_CENTRAL.on_gradient
     assert release is not None
-    value = release(terms(UNIT_CENTRAL, SOURCES[kind]), step(SOURCES[kind]))
+    value = release(terms(UNIT_CENTRAL, SOURCES[kind]), clipped_step(SOURCES[kind]))
     assert not value["shared"].any()
     assert value["shared"].dtype == torch.float64
     assert only(value["private"], MULTIPLIER * BOUND / BATCH)
@@ -149,7 +127,7 @@ def test_rows_that_are_never_trained_get_no_noise() -> None:
     for mechanism in (UNIT_LOCAL, UNIT_CENTRAL, DISTRIBUTED):
         given = terms(mechanism, SystemEntropy(), padding_rows={"private": 1})
         assert mechanism.on_gradient is not None
-        assert mechanism.on_gradient(given, step(SystemEntropy()))["private"][1] == 0
+        assert mechanism.on_gradient(given, clipped_step(SystemEntropy()))["private"][1] == 0
     given = terms(PLATFORM, SystemEntropy(), padding_rows=rows)
     assert PLATFORM.on_update is not None
     noised = PLATFORM.on_update(given, SharedState({"shared": torch.ones(9)}), SystemEntropy())

@@ -9,17 +9,18 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from functools import partial
-from typing import Any, Literal, NamedTuple, Protocol
+from typing import Any, Protocol
 
 import torch
 from torch import Tensor
 
 from fedner.errors import FednerError
+from fedner.federated.contribution import Contribution, Gradient, LossReading
 from fedner.federated.dp_steps import DPSteps, padding_rows
 from fedner.federated.ema import averaged, require_decay
 from fedner.federated.encoding import encode_update, require_encodable
 from fedner.federated.learner import Learner, TaggerLearner
-from fedner.federated.messages import Order, Update, nothing_shared
+from fedner.federated.messages import Order, Update
 from fedner.federated.orders import Expected, PublicPlan, RoundPassedError, checked_order
 from fedner.federated.platform_state import PlatformState
 from fedner.federated.releases import record_release, record_score_release
@@ -33,8 +34,6 @@ from fedner.seeds import derive
 from fedner.settings.sections import Encoding
 from fedner.tensors import SharedState, State, copy_into
 from fedner.training import clip_by_norm
-
-LossReading = Literal["mean", "sum"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,39 +59,6 @@ class LocalSettings:
     ema_decay: float | None = None
     names_types: bool = True
     encoding: Encoding = "float32"
-
-
-class Gradient(NamedTuple):
-    """The gradient of one step, split as the partition says.
-
-    Attributes:
-        loss: The loss, still on its device; not a number under differential privacy, which
-            discloses none.
-        shared: Of the weights that travel.
-        private: Of the weights that do not.
-    """
-
-    loss: Tensor
-    shared: SharedState
-    private: dict[str, Tensor]
-
-
-class Contribution(NamedTuple):
-    """What an algorithm's local part hands back for the update.
-
-    >>> import fedner, torch
-    >>> fedner.Contribution({"weight": torch.ones(2)}, losses=[torch.tensor(0.5)]).losses
-    [tensor(0.5000)]
-
-    Attributes:
-        tensors: Gradients, differences or weights of the shared part.
-        losses: The loss of each step.
-        extra: What else the algorithm sends.
-    """
-
-    tensors: SharedState
-    losses: list[Tensor]
-    extra: SharedState = nothing_shared()
 
 
 @dataclass(slots=True)

@@ -16,8 +16,9 @@ import torch
 from torch import Tensor
 
 from fedner.federated.aggregate import Combined
+from fedner.federated.contribution import LossReading
 from fedner.federated.messages import nothing_shared
-from fedner.federated.platform import LocalFunction, LossReading
+from fedner.federated.platform import LocalFunction
 from fedner.federated.sizes import Batching, Weighting, batch_sizes
 from fedner.optimizers import Optimizer
 from fedner.tensors import SharedState, converted

@@ -22,8 +22,9 @@ from fedner.federated.algorithms.fedavg import (
     rounds_of_training,
     train_locally,
 )
+from fedner.federated.contribution import Contribution
 from fedner.federated.messages import Order
-from fedner.federated.platform import Contribution, Platform
+from fedner.federated.platform import Platform
 from fedner.federated.sizes import Weighting
 from fedner.tensors import SharedState
 

@@ -21,8 +21,9 @@ from torch import Tensor
 from fedner.errors import FednerError
 from fedner.federated.aggregate import Combined
 from fedner.federated.algorithms.algorithm import Algorithm, Server, copied
+from fedner.federated.contribution import Contribution, Gradient
 from fedner.federated.messages import Order
-from fedner.federated.platform import Contribution, Gradient, Platform
+from fedner.federated.platform import Platform
 from fedner.federated.sizes import Weighting
 from fedner.optimizers import Optimizer, OptimizerSettings
 from fedner.tensors import SharedState, map_shared

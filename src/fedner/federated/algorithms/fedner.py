@@ -40,8 +40,9 @@ from fedner.federated.algorithms.algorithm import (
     joint_batch_and_share,
     stepped,
 )
+from fedner.federated.contribution import Contribution, LossReading
 from fedner.federated.messages import Order
-from fedner.federated.platform import Contribution, LossReading, Platform
+from fedner.federated.platform import Platform
 from fedner.federated.sizes import Batching, Weighting, rounds_per_epoch
 from fedner.optimizers import Optimizer, OptimizerSettings
 from fedner.tensors import SharedState, map_shared

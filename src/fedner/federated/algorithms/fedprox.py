@@ -21,8 +21,9 @@ from fedner.federated.algorithms.fedavg import (
     start,
     train_locally,
 )
+from fedner.federated.contribution import Contribution, Gradient
 from fedner.federated.messages import Order
-from fedner.federated.platform import Contribution, Gradient, Platform
+from fedner.federated.platform import Platform
 from fedner.federated.sizes import Weighting
 from fedner.tensors import SharedState, map_shared
 

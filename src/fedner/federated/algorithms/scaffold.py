@@ -29,8 +29,9 @@ from fedner.federated.algorithms.fedavg import (
     rounds_of_training,
 )
 from fedner.federated.algorithms.fedavg import train_locally as train
+from fedner.federated.contribution import Contribution, Gradient
 from fedner.federated.messages import Order
-from fedner.federated.platform import Contribution, Gradient, Platform
+from fedner.federated.platform import Platform
 from fedner.federated.sizes import Weighting
 from fedner.tensors import SharedState, map_shared
 
