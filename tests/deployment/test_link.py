@@ -7,7 +7,13 @@ import pytest
 from live import tiny_settings
 
 from fedner.runs.deployment import link
-from fedner.runs.deployment.link import LinkEstimate, MeasuredLink, estimate, measure_link
+from fedner.runs.deployment.link import (
+    LinkEstimate,
+    MeasuredLink,
+    ask_nothing,
+    estimate,
+    measure_link,
+)
 from fedner.runs.deployment.serving import CHUNK_BYTES, Caller, Desk
 from fedner.runs.link_time import link_traffic
 from fedner.runs.study_defaults import with_defaults
@@ -20,11 +26,12 @@ class SlowSession:
     """Answers as a link of 20 ms, 4 MB/s down and 1 MB/s up would, by a clock of its own."""
 
     def __init__(self) -> None:
-        self.now = 1_000.0
+        self.now, self.asked = 1_000.0, [(0, 0)][:0]
 
     def ask(self, verb: str, size: str, *filling: str) -> dict[str, Any]:
         assert verb == "link"
         up = sum(map(len, filling))
+        self.asked.append((int(size), up))
         self.now += 0.02 + int(size) / 4e6 + up / 1e6
         return {"data": ""}
 
@@ -37,6 +44,14 @@ def test_latency_and_both_directions_are_told_apart(monkeypatch: pytest.MonkeyPa
     assert found.down == pytest.approx(4e6, rel=0.01)
     assert found.up == pytest.approx(1e6, rel=0.01)
     assert found.slower == found.up
+    each = ((0, 0), (CHUNK_BYTES, 0), (0, 2**18))
+    assert session.asked == [size for size in each for _ in range(5)]
+
+
+def test_an_empty_question_carries_nothing() -> None:
+    session = SlowSession()
+    ask_nothing(session)  # type: ignore[arg-type]
+    assert session.asked == [(0, 0)]
 
 
 def test_an_estimate_is_bytes_over_speed() -> None:
@@ -45,6 +60,7 @@ def test_an_estimate_is_bytes_over_speed() -> None:
     assert found.rounds == 50
     assert found.megabytes == (traffic.down + traffic.up) / 1e6
     assert found.seconds == traffic.num_bytes / 1e6 + traffic.num_exchanges * 0.1
+    assert found.seconds_per_round == pytest.approx(found.megabytes + 0.1)
     assert "50 rounds" in found.words
 
 

@@ -34,6 +34,8 @@ def headers(origin: object, destination: object) -> dict[str, object]:
         ("north", "north", "server", None),
         ("north", "north.job", "server.job", None),
         ("north.job", "north", "server", None),
+        ("north.job.part", "north.job", "server", None),
+        ("north.job.part", "job", "server", "it writes in the name of 'job'"),
         ("north", "south", "server", "it writes in the name of 'south'"),
         ("north", "north-2", "server", "it writes in the name of 'north-2'"),
         ("north", "server", "server", "it writes in the name of 'server'"),
@@ -58,20 +60,22 @@ def test_what_somebody_else_wrote_is_one_short_line_of_the_log() -> None:
 def test_a_refusal_is_logged_once_a_minute(
     caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    now = [1000.0]
+    now = [1.0]  # the machine has just begun
     monkeypatch.setattr(listener.time, "monotonic", lambda: now[0])
     refusals = Refusals()
     with caplog.at_level(logging.WARNING):
         for _ in range(3):
             refusals.add("north", "too much")
         refusals.add("south", "too much")
-        now[0] += 61
+        now[0] += 59.9
+        refusals.add("north", "too much")
+        now[0] += 0.1
         refusals.add("north", "too much")
     assert {record.name for record in caplog.records} == {"fedner.runs.deployment.listener"}
     assert [record.getMessage() for record in caplog.records] == [
         "refused north: too much",
         "refused south: too much",
-        "refused north: too much (2 more since it was last said)",
+        "refused north: too much (3 more since it was last said)",
     ]
 
 

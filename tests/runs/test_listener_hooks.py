@@ -85,7 +85,7 @@ def guarded_server(doors: Doors, ssl_context: object) -> Any:
                 raise OSError("cut")
 
     listener._guard_handshakes(Server, doors)  # type: ignore[arg-type]
-    return Server(ssl_context)
+    return Server(ssl_context=ssl_context)
 
 
 def test_the_thread_that_accepts_does_no_handshake() -> None:
@@ -268,6 +268,7 @@ def test_only_those_who_call_have_a_timed_handshake() -> None:
     assert isinstance(tcp_driver.get_ssl_context({}, ssl_server=True), ssl.SSLContext)
     timed = tcp_driver.get_ssl_context({"secure": True}, ssl_server=False)
     assert isinstance(timed, listener._TimedContext)
+    assert isinstance(timed._refusals, Refusals)
     assert timed._context is tcp_driver.get_ssl_context({"secure": True}, ssl_server=True)
 
 
@@ -361,6 +362,17 @@ def test_a_handshake_is_noted_while_it_lasts() -> None:
     assert not doors._waiting
     doors.release("north")
     assert not doors._held, "whoever is gone is forgotten"
+
+
+def test_a_handshake_that_was_ended_for_others_is_forgotten_already() -> None:
+    doors = Doorkeeper(Refusals())
+
+    class Ended(Handshake):
+        def do_handshake(self) -> None:
+            doors._waiting.clear()
+            raise ConnectionResetError
+
+    assert doors.admit(Ended(doors), ADDRESS) is None
 
 
 @pytest.fixture
