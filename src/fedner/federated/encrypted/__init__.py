@@ -1,0 +1,1 @@
+"""Encrypted sums: CKKS keys, ciphertexts and their parameters, on `tenseal` (an extra)."""

@@ -1,0 +1,133 @@
+"""Which CKKS a sum is encrypted with: how exact it is, how large its numbers may be.
+
+Paper: Cheon et al. 2017, "Homomorphic encryption for arithmetic of approximate numbers". Decrypted
+values carry the noise of the encryption, and whoever learns that noise learns the key (Li and
+Micciancio 2021, "On the security of homomorphic encryption on approximate numbers"). So nothing
+here is approximate: a number x is rounded to the whole number k nearest to x / step before it is
+encrypted, k is encrypted with a scale that lifts it above the noise, and what is decrypted is
+rounded again. With n summands, a ring of degree N and noise of standard deviation s in every
+coefficient, the noise of a decrypted number has the standard deviation s * sqrt(n * N / 2) / scale.
+The scale is the least power of two for which `_NUM_DEVIATIONS` of these are at most `_MOST_NOISE`:
+the rounding then gives the sum of all k, the same at every platform, and nothing of the noise.
+
+    error    at most n * step / 2 in all: the first rounding
+    range    the sum of all |k| is at most 2**(bits of the modulus - 2) / scale
+
+Sums need no multiplication: one prime is the modulus of all ciphertexts. `tenseal` wants a second
+one for keys that are never used; no ciphertext has it, yet the bound on both together is that of
+128 bits of security (Albrecht et al. 2018, "Homomorphic encryption standard", table 1).
+"""
+
+import math
+from dataclasses import dataclass
+
+from fedner.errors import FednerError
+
+MOST_ERROR = 1e-6
+# Ternary secrets, 128 bits of security against classical attacks: bits of all primes, by degree.
+_MOST_BITS = {4096: 109, 8192: 218, 16384: 438}
+_LEAST_PRIME, _MOST_PRIME = 30, 60
+# Noise of a coefficient of a fresh ciphertext in SEAL, and what encoding rounds away.
+_DEVIATION = math.sqrt(3.24**2 + 1 / 12)
+_NUM_DEVIATIONS = 12  # below 1e-32 for a number
+_MOST_NOISE = 0.375  # below a half, so that another key, or altered bytes, are noticed
+
+
+@dataclass(frozen=True, slots=True)
+class CkksParameters:
+    """Public facts of an encrypted sum.
+
+    Attributes:
+        num_summands: How many platforms are added up at most.
+        step: What whole numbers count; a power of two.
+        degree: N, of the ring; a ciphertext holds half as many numbers.
+        modulus_bits: The bits of the prime that ciphertexts are taken modulo.
+    """
+
+    num_summands: int
+    step: float = 2.0**-26
+    degree: int = 4096
+    modulus_bits: int = 48
+
+    def __post_init__(self) -> None:
+        """Refuse parameters that are not safe, not exact or leave no room."""
+        if self.num_summands < 1:
+            raise FednerError(f"encrypted sum: {self.num_summands} summands; expected at least 1")
+        is_power = self.step > 0 and math.isfinite(self.step) and math.frexp(self.step)[0] == 0.5
+        if not is_power:
+            raise FednerError(f"encrypted sum: step {self.step!r}; expected a power of two")
+        self._require_safe()
+        if self.largest_error > MOST_ERROR:
+            raise FednerError(
+                f"encrypted sum: the error of {self.num_summands} summands with step "
+                f"{self.step:g} is up to {self.largest_error:.2g}; expected at most {MOST_ERROR:g}",
+                "Ask fewer platforms in a round (participation.sample).",
+            )
+        if self.largest < 1:
+            raise FednerError(
+                f"encrypted sum: with {self.num_summands} summands, step {self.step:g} and "
+                f"{self.modulus_bits} bits sums may be up to {self.largest:g}; expected at least 1"
+            )
+
+    def _require_safe(self) -> None:
+        if self.degree not in _MOST_BITS:
+            raise FednerError(
+                f"encrypted sum: degree {self.degree}; expected one of {list(_MOST_BITS)}"
+            )
+        if not _LEAST_PRIME <= self.modulus_bits <= _MOST_PRIME:
+            raise FednerError(
+                f"encrypted sum: a modulus of {self.modulus_bits} bits; expected "
+                f"{_LEAST_PRIME} to {_MOST_PRIME}"
+            )
+        if sum(self.prime_bits) > _MOST_BITS[self.degree]:
+            raise FednerError(
+                f"encrypted sum: primes of {sum(self.prime_bits)} bits with degree {self.degree}; "
+                f"expected at most {_MOST_BITS[self.degree]} for 128 bits of security"
+            )
+
+    @property
+    def prime_bits(self) -> tuple[int, int]:
+        """The bits of the ciphertexts' prime, and of the other one."""
+        return self.modulus_bits, min(self.modulus_bits + 1, _MOST_PRIME)
+
+    @property
+    def slots(self) -> int:
+        """How many numbers a ciphertext holds."""
+        return self.degree // 2
+
+    @property
+    def scale(self) -> float:
+        """What whole numbers are multiplied by to stand above the noise."""
+        noise = self._noise_deviations()
+        return 2.0 ** math.ceil(math.log2(noise / _MOST_NOISE))
+
+    @property
+    def most_noise(self) -> float:
+        """How far a decrypted sum may lie from a whole number."""
+        return self._noise_deviations() / self.scale
+
+    def _noise_deviations(self) -> float:
+        deviation = _DEVIATION * math.sqrt(self.num_summands * self.degree / 2)
+        return _NUM_DEVIATIONS * deviation
+
+    @property
+    def largest_error(self) -> float:
+        """How far a decrypted sum may lie from the sum of the numbers."""
+        return self.num_summands * self.step / 2
+
+    @property
+    def largest_count(self) -> int:
+        """The largest sum of absolute values, as a multiple of the step."""
+        return int(2.0 ** (self.modulus_bits - 2) / self.scale)
+
+    @property
+    def largest(self) -> float:
+        """The largest sum of absolute values."""
+        return self.largest_count * self.step
+
+    def __str__(self) -> str:
+        """Return them in one line: what is signed, and named in the docs."""
+        return (
+            f"ckks {self.num_summands} {self.step.hex()} {self.degree} {self.modulus_bits} "
+            f"{int(self.scale)}"
+        )
