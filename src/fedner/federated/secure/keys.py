@@ -5,7 +5,7 @@ and no key stream is used twice. Nothing here outlives a round.
 """
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, Protocol
 
 from cryptography.exceptions import InvalidTag
 from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey, X25519PublicKey
@@ -14,12 +14,19 @@ from cryptography.hazmat.primitives.hashes import SHA256
 from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 
 from fedner.errors import FednerError
-from fedner.federated.secure.wire import Context, packed
+from fedner.federated.secure.wire import packed
 from fedner.federated.summation import SumRefusedError
 
 KEY_BYTES = 32
 _NONCE = bytes(12)  # a key encrypts one message
-Purpose = Literal["pair mask", "self mask", "shares"]
+Purpose = Literal["pair mask", "self mask", "shares", "run key", "state"]
+
+
+class Context(Protocol):
+    """Which sum it is; different sums have different bytes."""
+
+    def to_bytes(self) -> bytes:
+        """Return it in bytes."""
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -71,23 +78,35 @@ def pair_key(own: KeyPair, public: bytes, context: Context, one: str, other: str
 
 
 def sealed_for(
-    own: KeyPair, public: bytes, context: Context, sender: str, recipient: str, data: bytes
+    own: KeyPair,
+    public: bytes,
+    context: Context,
+    sender: str,
+    recipient: str,
+    data: bytes,
+    purpose: Purpose = "shares",
 ) -> bytes:
     """Return a message that only the recipient can open."""
-    key = derived(agreed(own.private, public), "shares", context, sender, recipient)
+    key = derived(agreed(own.private, public), purpose, context, sender, recipient)
     return AESGCM(key).encrypt(_NONCE, data, packed(sender, recipient))
 
 
 def opened_from(
-    own: KeyPair, public: bytes, context: Context, sender: str, recipient: str, data: bytes
+    own: KeyPair,
+    public: bytes,
+    context: Context,
+    sender: str,
+    recipient: str,
+    data: bytes,
+    purpose: Purpose = "shares",
 ) -> bytes:
     """Return the message that `sealed_for` closed.
 
     Raises:
         FednerError: If it is of somebody else, for somebody else, or altered.
     """
-    key = derived(agreed(own.private, public), "shares", context, sender, recipient)
+    key = derived(agreed(own.private, public), purpose, context, sender, recipient)
     try:
         return AESGCM(key).decrypt(_NONCE, data, packed(sender, recipient))
     except InvalidTag as error:
-        raise FednerError(f"the shares of {sender!r} were altered on their way") from error
+        raise FednerError(f"what {sender!r} sealed ({purpose}) was altered on its way") from error

@@ -1,0 +1,216 @@
+"""What platforms announce and sign before an encrypted round: a fresh key, and where they stand.
+
+Every platform shows a public key that the run's key can be sealed with, which key it has, and a
+code of its copy of the server's state. The code is keyed by the secret of the run: platforms
+compare, and the server, which hands codes on, can neither test a guess of the weights nor make up
+a code.
+"""
+
+import hmac
+from collections.abc import Mapping
+from dataclasses import dataclass
+from hashlib import sha256
+from typing import NamedTuple
+
+from fedner.errors import FednerError
+from fedner.federated.encrypted.keys import RunKey, key_from_bytes, make_run_key
+from fedner.federated.encrypted.parameters import CkksParameters
+from fedner.federated.secure.identities import Identity
+from fedner.federated.secure.keys import (
+    KEY_BYTES,
+    KeyPair,
+    derived,
+    opened_from,
+    sealed_for,
+)
+from fedner.federated.secure.wire import digest, packed, unpacked
+from fedner.federated.summation import SumRefusedError
+
+_PARTS = 5
+
+
+@dataclass(frozen=True, slots=True)
+class RoundContext:
+    """Which encrypted sum it is: in every signature and every derived key.
+
+    Attributes:
+        study: The digest of the study.
+        run: The run.
+        round: The round.
+        parameters: Those of the encryption, in one line.
+    """
+
+    study: str
+    run: str
+    round: int
+    parameters: str
+
+    def to_bytes(self) -> bytes:
+        """Return it in bytes."""
+        return packed("fedner encrypted sum/1", self.study, self.run, self.round, self.parameters)
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class RunSecret:
+    """The key of a run, with the bytes that platforms know it by.
+
+    Attributes:
+        data: The bytes that were sealed: the same at every platform.
+        key: The key in them.
+    """
+
+    data: bytes
+    key: RunKey
+
+    @property
+    def name(self) -> bytes:
+        """Names the key; tells nothing of it."""
+        return digest("run key", self.data)
+
+    def state_code(self, context: RoundContext, state: bytes) -> bytes:
+        """Return what the digest of a state before a round is shown as."""
+        secret = derived(self.data, "state", context)
+        return hmac.new(secret, state, sha256).digest()
+
+
+def make_secret(parameters: CkksParameters) -> RunSecret:
+    """Return a fresh secret."""
+    key = make_run_key(parameters)
+    return RunSecret(key.to_bytes(), key)
+
+
+def secret_from_bytes(parameters: CkksParameters, data: bytes) -> RunSecret:
+    """Return a secret that another platform made, or that was kept here.
+
+    Raises:
+        FednerError: If it is none, or one of other parameters.
+    """
+    return RunSecret(data, key_from_bytes(parameters, data))
+
+
+class Announcement(NamedTuple):
+    """What a platform announces.
+
+    Attributes:
+        identity: The public key that it signs with.
+        channel: The public key that the run's key is sealed for it with.
+        key: The name of the run's key that it has; empty where it has none.
+        state: The code of its state; empty where it has no key.
+        signature: Its signature of all that.
+    """
+
+    identity: bytes
+    channel: bytes
+    key: bytes
+    state: bytes
+    signature: bytes
+
+    @classmethod
+    def signed(
+        cls,
+        context: RoundContext,
+        name: str,
+        channel: bytes,
+        held: tuple[bytes, bytes],
+        own: Identity,
+    ) -> "Announcement":
+        """Return a platform's own announcement.
+
+        Args:
+            context: The round.
+            name: The platform.
+            channel: Its public key of this round.
+            held: The name of its key and the code of its state, both empty where it has no key.
+            own: What it signs with.
+        """
+        signature = own.sign(_signed_bytes(context, name, channel, *held))
+        return cls(own.public, channel, *held, signature)
+
+    def to_bytes(self) -> bytes:
+        """Return it as it travels."""
+        return packed(*self)
+
+
+def _signed_bytes(
+    context: RoundContext, name: str, channel: bytes, key: bytes, state: bytes
+) -> bytes:
+    return packed("announcement", context.to_bytes(), name, channel, key, state)
+
+
+def read_announcement(
+    context: RoundContext, name: str, data: bytes, identity: Identity
+) -> Announcement:
+    """Return a platform's announcement, if it signed it for this very round.
+
+    Raises:
+        SumRefusedError: If it did not.
+    """
+    try:
+        found = Announcement(*unpacked(data, _PARTS))
+    except FednerError as error:
+        raise SumRefusedError(f"what {name!r} announced cannot be read: {error.message}") from error
+    stated = _signed_bytes(context, name, found.channel, found.key, found.state)
+    if not identity.is_signed(name, found.identity, stated, found.signature):
+        raise SumRefusedError(f"what {name!r} announced is not signed by it for this round")
+    lengths = {len(found.key), len(found.state)}
+    if len(found.channel) != KEY_BYTES or lengths not in ({0}, {KEY_BYTES}):
+        raise SumRefusedError(f"what {name!r} announced has keys of another length")
+    return found
+
+
+def key_giver(announced: Mapping[str, Announcement]) -> str:
+    """Return who seals the run's key for those without it: the first that has it, or the first.
+
+    Raises:
+        SumRefusedError: If two have different keys.
+    """
+    holders = sorted(name for name, each in announced.items() if each.key)
+    if len({announced[name].key for name in holders}) > 1:
+        raise SumRefusedError("platforms of this run have different keys")
+    return holders[0] if holders else min(announced)
+
+
+def odd_states(announced: Mapping[str, Announcement], own: bytes) -> list[str]:
+    """Return the platforms whose state is another than one's own."""
+    return sorted(
+        name
+        for name, each in announced.items()
+        if each.key and not hmac.compare_digest(each.state, own)
+    )
+
+
+def seal_secret(
+    secret: RunSecret,
+    own: KeyPair,
+    context: RoundContext,
+    sender: str,
+    announced: Mapping[str, Announcement],
+) -> dict[str, bytes]:
+    """Return the secret, sealed for each platform that announced none, by name."""
+    return {
+        name: sealed_for(own, each.channel, context, sender, name, secret.data, "run key")
+        for name, each in sorted(announced.items())
+        if not each.key and name != sender
+    }
+
+
+def open_secret(
+    parameters: CkksParameters,
+    own: KeyPair,
+    context: RoundContext,
+    sender: tuple[str, Announcement],
+    recipient: str,
+    data: bytes,
+) -> RunSecret:
+    """Return the secret that another platform sealed.
+
+    Raises:
+        FednerError: If it is of somebody else, for somebody else, altered, of other parameters, or
+            another than the sender has announced.
+    """
+    name, announced = sender
+    found = opened_from(own, announced.channel, context, name, recipient, data, "run key")
+    secret = secret_from_bytes(parameters, found)
+    if announced.key and announced.key != secret.name:
+        raise FednerError(f"{name!r} sealed another key than it announced")
+    return secret
