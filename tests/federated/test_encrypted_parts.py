@@ -134,6 +134,18 @@ def test_parameters_that_are_not_exact_or_not_safe_are_refused(
         CkksParameters(**facts)  # type: ignore[arg-type]
 
 
+def test_the_finest_step_is_taken_whose_range_suffices() -> None:
+    assert CkksParameters.for_range(10, 64.0) == CkksParameters(10)
+    assert CkksParameters.for_range(10, 65.0).step == 2.0**-25
+    finer = CkksParameters.for_range(4, 4.0)
+    assert (finer.step, finer.largest) == (2.0**-30, 4.0)
+    with pytest.raises(FednerError, match="expected at most 1e-06"):
+        CkksParameters.for_range(10, 1e4)
+    for bad in (0.0, -1.0, math.inf, math.nan):
+        with pytest.raises(FednerError, match="range"):
+            CkksParameters.for_range(10, bad)
+
+
 def test_numbers_outside_a_share_of_the_range_are_refused_before_they_are_encrypted(
     key: RunKey,
 ) -> None:

@@ -34,7 +34,15 @@ from fedner.federated.messages import (
 from fedner.federated.opened_totals import OpenedTotal, OpenedTotals
 from fedner.federated.record import Missing, missing
 from fedner.federated.screening import Accepted, Screen
-from fedner.federated.summation import PLAIN, Relayed, ServerSum, Summation, Totals, parts_of
+from fedner.federated.summation import (
+    PLAIN,
+    Relayed,
+    ServerSum,
+    Summation,
+    Totals,
+    divided_total,
+    parts_of,
+)
 from fedner.tensors import SharedState, map_shared
 
 Note = Callable[[Mapping[str, SumMessage]], None]
@@ -289,18 +297,12 @@ class _PhasedRound:
         total = map_shared(lambda all_, own: all_.to(own.device), total, self.order.shared)
         weight = sum(weights[name] for name in names)
         if self.rules.rule is WeightedMean:
-            tensors = _divided(total, weight, self.order.shared)
+            tensors = divided_total(total, weight, self.order.shared)
         else:
             fold = self.rules.rule()
             fold.add(total, weight)
             tensors = fold.result()
         joint = sum(self.order.batches.values())
         share = share_of(names, weights)
-        spread = _divided(extra, weight, self.order.extra)
+        spread = divided_total(extra, weight, self.order.extra)
         return Combined(tensors, spread, names, share, joint)
-
-
-def _divided(total: SharedState, weight: float, like: SharedState) -> SharedState:
-    return map_shared(
-        lambda all_, own: (all_.double() / weight).to(own.device, own.dtype), total, like
-    )

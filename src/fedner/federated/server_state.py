@@ -33,12 +33,16 @@ def store_server(
     folder: Path, round_: int, server: Server, ema: SharedState, facts: Mapping[str, Any]
 ) -> None:
     """Put the server's state on disk under a round."""
+    write_state(folder, round_, server_tensors(server, ema), facts)
+
+
+def server_tensors(server: Server, ema: SharedState) -> dict[str, Tensor]:
+    """Return all tensors of a server's state by one name each."""
     optimizer = {} if server.optimizer is None else server.optimizer.state()
     held: dict[str, Mapping[str, Tensor]] = dict(
         zip(_PARTS, (server.shared, server.extra, optimizer, server.memory, ema), strict=True)
     )
-    tensors = {f"{part}/{name}": each for part in held for name, each in held[part].items()}
-    write_state(folder, round_, tensors, facts)
+    return {f"{part}/{name}": each for part in held for name, each in held[part].items()}
 
 
 def restore_server(folder: Path, round_: int, like: Server, *, has_ema: bool) -> Stored:

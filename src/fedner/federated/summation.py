@@ -24,7 +24,7 @@ from torch import Tensor
 
 from fedner.errors import FednerError
 from fedner.federated.messages import Order, SumMessage, Update
-from fedner.tensors import SharedState
+from fedner.tensors import SharedState, map_shared
 
 Relayed = Mapping[str, Mapping[str, bytes]]
 Totals = Mapping[str, Tensor]
@@ -151,6 +151,13 @@ def parts_of(totals: Totals) -> tuple[SharedState, SharedState]:
             raise FednerError(f"a total with {key!r:.60}; expected the names of `values_of`")
         parts[part][name] = tensor
     return SharedState(parts["tensors"]), SharedState(parts["extra"])
+
+
+def divided_total(total: SharedState, weight: float, like: SharedState) -> SharedState:
+    """Return a sum divided by its weight, in the types and on the devices of other tensors."""
+    return map_shared(
+        lambda all_, own: (all_.double() / weight).to(own.device, own.dtype), total, like
+    )
 
 
 def relayed_entries(messages: Mapping[str, SumMessage]) -> Relayed:

@@ -69,6 +69,18 @@ class CkksParameters:
                 f"{self.modulus_bits} bits sums may be up to {self.largest:g}; expected at least 1"
             )
 
+    @classmethod
+    def for_range(cls, num_summands: int, largest: float) -> "CkksParameters":
+        """Return those with the finest step whose sums may be as large as a number.
+
+        Raises:
+            FednerError: If their error would be too large.
+        """
+        if not (math.isfinite(largest) and largest > 0):
+            raise FednerError(f"encrypted sum: a range of {largest!r}; expected above 0")
+        room = cls(num_summands).largest_count
+        return cls(num_summands, 2.0 ** math.ceil(math.log2(largest / room)))
+
     def _require_safe(self) -> None:
         if self.degree not in _MOST_BITS:
             raise FednerError(
