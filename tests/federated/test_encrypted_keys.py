@@ -6,6 +6,7 @@ import pytest
 from fedner.errors import FednerError
 from fedner.federated.encrypted.announcements import (
     Announcement,
+    Held,
     RoundContext,
     RunSecret,
     key_giver,
@@ -24,7 +25,7 @@ from fedner.federated.summation import SumRefusedError
 STUDY = "5" * 64
 PARAMETERS = CkksParameters(3)
 CONTEXT = RoundContext(STUDY, "run", 4, str(PARAMETERS))
-NONE = (b"", b"")
+NONE = Held()
 
 
 @pytest.fixture(scope="module")
@@ -37,7 +38,7 @@ def pairs() -> dict[str, KeyPair]:
     return {name: make_pair() for name in "abc"}
 
 
-def announced(name: str, pair: KeyPair, held: tuple[bytes, bytes] = NONE) -> Announcement:
+def announced(name: str, pair: KeyPair, held: Held = NONE) -> Announcement:
     identity = SimulatedIdentity(STUDY, name)
     return Announcement.signed(CONTEXT, name, pair.public, held, identity)
 
@@ -45,26 +46,36 @@ def announced(name: str, pair: KeyPair, held: tuple[bytes, bytes] = NONE) -> Ann
 def test_an_announcement_is_read_of_its_own_platform_and_round_alone(
     pairs: dict[str, KeyPair],
 ) -> None:
-    reader, sent = SimulatedIdentity(STUDY, "b"), announced("a", pairs["a"], (b"k" * 32, b"s" * 32))
+    reader, sent = (
+        SimulatedIdentity(STUDY, "b"),
+        announced("a", pairs["a"], Held(3, b"k" * 32, b"s" * 32)),
+    )
     assert read_announcement(CONTEXT, "a", sent.to_bytes(), reader) == sent
     other_round = RoundContext(STUDY, "run", 5, str(PARAMETERS))
     other_run = RoundContext(STUDY, "run 2", 4, str(PARAMETERS))
     for context, name in ((other_round, "a"), (other_run, "a"), (CONTEXT, "c")):
         with pytest.raises(SumRefusedError, match="not signed"):
             read_announcement(context, name, sent.to_bytes(), reader)
-    for field in ("channel", "key", "state"):
-        altered = sent._replace(**{field: b"x" * 32})
+    for altered in (
+        sent._replace(channel=b"x" * 32),
+        sent._replace(held=sent.held._replace(key=b"x" * 32)),
+        sent._replace(held=sent.held._replace(state=b"x" * 32)),
+        sent._replace(held=sent.held._replace(after=2)),
+    ):
         with pytest.raises(SumRefusedError, match="not signed"):
             read_announcement(CONTEXT, "a", altered.to_bytes(), reader)
     with pytest.raises(SumRefusedError, match="cannot be read"):
         read_announcement(CONTEXT, "a", sent.to_bytes()[:-1], reader)
+    ahead = announced("a", pairs["a"], Held(4, b"k" * 32, b"s" * 32))
+    with pytest.raises(SumRefusedError, match="after round 4, later"):
+        read_announcement(CONTEXT, "a", ahead.to_bytes(), reader)
 
 
 @pytest.mark.parametrize(
-    ("channel", "held"), [(b"c", NONE), (None, (b"k" * 32, b"")), (None, (b"k", b"s"))]
+    ("channel", "held"), [(b"c", NONE), (None, Held(0, b"k" * 32)), (None, Held(0, b"k", b"s"))]
 )
 def test_an_announcement_with_keys_of_another_length_is_refused(
-    pairs: dict[str, KeyPair], channel: bytes | None, held: tuple[bytes, bytes]
+    pairs: dict[str, KeyPair], channel: bytes | None, held: Held
 ) -> None:
     identity = SimulatedIdentity(STUDY, "a")
     shown = pairs["a"].public if channel is None else channel
@@ -102,13 +113,13 @@ def test_who_has_the_key_gets_none_and_a_key_that_was_not_announced_is_refused(
     secret: RunSecret, pairs: dict[str, KeyPair]
 ) -> None:
     every = {name: announced(name, pair) for name, pair in pairs.items()}
-    every["b"] = announced("b", pairs["b"], (secret.name, b"s" * 32))
+    every["b"] = announced("b", pairs["b"], Held(3, secret.name, b"s" * 32))
     assert sorted(seal_secret(secret, pairs["b"], CONTEXT, "b", every)) == ["a", "c"]
-    every["c"] = announced("c", pairs["c"], (secret.name, b"s" * 32))
+    every["c"] = announced("c", pairs["c"], Held(3, secret.name, b"s" * 32))
     sealed = seal_secret(secret, pairs["b"], CONTEXT, "b", every)
     assert sorted(sealed) == ["a"]
     open_secret(PARAMETERS, pairs["a"], CONTEXT, ("b", every["b"]), "a", sealed["a"])
-    other = announced("b", pairs["b"], (b"o" * 32, b"s" * 32))
+    other = announced("b", pairs["b"], Held(3, b"o" * 32, b"s" * 32))
     with pytest.raises(FednerError, match="another key than it announced"):
         open_secret(PARAMETERS, pairs["a"], CONTEXT, ("b", other), "a", sealed["a"])
 
@@ -118,11 +129,11 @@ def test_the_first_with_the_key_gives_it_and_without_any_the_first_makes_it(
 ) -> None:
     every = {name: announced(name, pair) for name, pair in pairs.items()}
     assert key_giver(every) == "a"
-    every["c"] = announced("c", pairs["c"], (b"k" * 32, b"s" * 32))
+    every["c"] = announced("c", pairs["c"], Held(3, b"k" * 32, b"s" * 32))
     assert key_giver(every) == "c"
-    every["b"] = announced("b", pairs["b"], (b"k" * 32, b"s" * 32))
+    every["b"] = announced("b", pairs["b"], Held(3, b"k" * 32, b"s" * 32))
     assert key_giver(every) == "b"
-    every["a"] = announced("a", pairs["a"], (b"o" * 32, b"s" * 32))
+    every["a"] = announced("a", pairs["a"], Held(3, b"o" * 32, b"s" * 32))
     with pytest.raises(SumRefusedError, match="different keys"):
         key_giver(every)
 
@@ -131,16 +142,27 @@ def test_codes_of_states_need_the_key_and_differ_by_round(
     secret: RunSecret, pairs: dict[str, KeyPair]
 ) -> None:
     again = secret_from_bytes(PARAMETERS, secret.data)
-    own = secret.state_code(CONTEXT, b"state")
-    assert again.state_code(CONTEXT, b"state") == own
+    own = secret.state_code(CONTEXT, "a", b"state")
+    assert again.state_code(CONTEXT, "a", b"state") == own
     later = RoundContext(STUDY, "run", 5, str(PARAMETERS))
-    assert secret.state_code(later, b"state") != own
-    assert secret.state_code(CONTEXT, b"other") != own
-    assert make_secret(PARAMETERS).state_code(CONTEXT, b"state") != own
-    every = {
-        "a": announced("a", pairs["a"], (secret.name, own)),
-        "b": announced("b", pairs["b"]),
-        "c": announced("c", pairs["c"], (secret.name, secret.state_code(CONTEXT, b"other"))),
-    }
-    assert odd_states(every, own) == ["c"]
+    others = [
+        secret.state_code(later, "a", b"state"),
+        secret.state_code(CONTEXT, "a", b"other"),
+        secret.state_code(CONTEXT, "b", b"state"),  # a server cannot see that two are the same
+        make_secret(PARAMETERS).state_code(CONTEXT, "a", b"state"),
+    ]
+    assert own not in others
+
+    def shown(name: str, state: bytes, after: int = 3) -> Announcement:
+        held = Held(after, secret.name, secret.state_code(CONTEXT, name, state))
+        return announced(name, pairs[name], held)
+
+    every = {"a": shown("a", b"state"), "b": announced("b", pairs["b"]), "c": shown("c", b"other")}
+    assert odd_states(every, secret, CONTEXT, (3, b"state")) == ["c"]
+    every["c"] = shown("c", b"other", after=2)  # behind, not odd
+    assert odd_states(every, secret, CONTEXT, (3, b"state")) == []
+    every["b"] = shown("b", b"state")
+    assert odd_states(every, secret, CONTEXT, (3, b"state")) == []
+    every["b"] = shown("b", b"state")._replace(held=every["a"].held)  # the code of another
+    assert odd_states(every, secret, CONTEXT, (3, b"state")) == ["b"]
     assert "RunSecret object" in repr(secret)

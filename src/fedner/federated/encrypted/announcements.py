@@ -1,9 +1,10 @@
 """What platforms announce and sign before an encrypted round: a fresh key, and where they stand.
 
-Every platform shows a public key that the run's key can be sealed with, which key it has, and a
-code of its copy of the server's state. The code is keyed by the secret of the run: platforms
-compare, and the server, which hands codes on, can neither test a guess of the weights nor make up
-a code.
+Every platform shows a public key that the run's key can be sealed with, which key it has, after
+which round its copy of the server's state is, and a code of that copy. The code is keyed by the
+secret of the run and by the platform's name. So platforms compare, and the server, which hands
+codes on, can neither make one up, nor test a guess of the weights, nor see whether two copies are
+the same: of a server that gave two platforms different sums the answer would tell the noise.
 """
 
 import hmac
@@ -26,7 +27,7 @@ from fedner.federated.secure.keys import (
 from fedner.federated.secure.wire import digest, packed, unpacked
 from fedner.federated.summation import SumRefusedError
 
-_PARTS = 5
+_PARTS = 6
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,9 +68,9 @@ class RunSecret:
         """Names the key; tells nothing of it."""
         return digest("run key", self.data)
 
-    def state_code(self, context: RoundContext, state: bytes) -> bytes:
-        """Return what the digest of a state before a round is shown as."""
-        secret = derived(self.data, "state", context)
+    def state_code(self, context: RoundContext, name: str, state: bytes) -> bytes:
+        """Return what a platform shows of the digest of its state before a round."""
+        secret = derived(self.data, "state", context, name)
         return hmac.new(secret, state, sha256).digest()
 
 
@@ -88,31 +89,38 @@ def secret_from_bytes(parameters: CkksParameters, data: bytes) -> RunSecret:
     return RunSecret(data, key_from_bytes(parameters, data))
 
 
+class Held(NamedTuple):
+    """Where a platform stands.
+
+    Attributes:
+        after: The round after which its copy of the server's state is.
+        key: The name of the run's key that it has; empty where it has none.
+        state: The code of its state; empty where it has no key.
+    """
+
+    after: int = 0
+    key: bytes = b""
+    state: bytes = b""
+
+
 class Announcement(NamedTuple):
     """What a platform announces.
 
     Attributes:
         identity: The public key that it signs with.
         channel: The public key that the run's key is sealed for it with.
-        key: The name of the run's key that it has; empty where it has none.
-        state: The code of its state; empty where it has no key.
+        held: Where it stands.
         signature: Its signature of all that.
     """
 
     identity: bytes
     channel: bytes
-    key: bytes
-    state: bytes
+    held: Held
     signature: bytes
 
     @classmethod
     def signed(
-        cls,
-        context: RoundContext,
-        name: str,
-        channel: bytes,
-        held: tuple[bytes, bytes],
-        own: Identity,
+        cls, context: RoundContext, name: str, channel: bytes, held: Held, own: Identity
     ) -> "Announcement":
         """Return a platform's own announcement.
 
@@ -120,21 +128,33 @@ class Announcement(NamedTuple):
             context: The round.
             name: The platform.
             channel: Its public key of this round.
-            held: The name of its key and the code of its state, both empty where it has no key.
+            held: Where it stands.
             own: What it signs with.
         """
-        signature = own.sign(_signed_bytes(context, name, channel, *held))
-        return cls(own.public, channel, *held, signature)
+        signature = own.sign(_signed_bytes(context, name, channel, held))
+        return cls(own.public, channel, held, signature)
 
     def to_bytes(self) -> bytes:
         """Return it as it travels."""
-        return packed(*self)
+        return packed(self.identity, self.channel, *self.held, self.signature)
 
 
-def _signed_bytes(
-    context: RoundContext, name: str, channel: bytes, key: bytes, state: bytes
-) -> bytes:
-    return packed("announcement", context.to_bytes(), name, channel, key, state)
+def _signed_bytes(context: RoundContext, name: str, channel: bytes, held: Held) -> bytes:
+    return packed("announcement", context.to_bytes(), name, channel, *held)
+
+
+def parsed_announcement(data: bytes) -> Announcement:
+    """Return an announcement from its bytes, unchecked.
+
+    Raises:
+        FednerError: If they are none.
+    """
+    identity, channel, after, key, state, signature = unpacked(data, _PARTS)
+    lengths = {len(key), len(state)}
+    if len(channel) != KEY_BYTES or lengths not in ({0}, {KEY_BYTES}):
+        raise FednerError("keys of another length")
+    held = Held(int.from_bytes(after, "big"), key, state)
+    return Announcement(identity, channel, held, signature)
 
 
 def read_announcement(
@@ -146,15 +166,14 @@ def read_announcement(
         SumRefusedError: If it did not.
     """
     try:
-        found = Announcement(*unpacked(data, _PARTS))
+        found = parsed_announcement(data)
     except FednerError as error:
         raise SumRefusedError(f"what {name!r} announced cannot be read: {error.message}") from error
-    stated = _signed_bytes(context, name, found.channel, found.key, found.state)
+    if found.held.after >= context.round:
+        raise SumRefusedError(f"{name!r} is after round {found.held.after}, later than this one")
+    stated = _signed_bytes(context, name, found.channel, found.held)
     if not identity.is_signed(name, found.identity, stated, found.signature):
         raise SumRefusedError(f"what {name!r} announced is not signed by it for this round")
-    lengths = {len(found.key), len(found.state)}
-    if len(found.channel) != KEY_BYTES or lengths not in ({0}, {KEY_BYTES}):
-        raise SumRefusedError(f"what {name!r} announced has keys of another length")
     return found
 
 
@@ -164,18 +183,33 @@ def key_giver(announced: Mapping[str, Announcement]) -> str:
     Raises:
         SumRefusedError: If two have different keys.
     """
-    holders = sorted(name for name, each in announced.items() if each.key)
-    if len({announced[name].key for name in holders}) > 1:
+    holders = sorted(name for name, each in announced.items() if each.held.key)
+    if len({announced[name].held.key for name in holders}) > 1:
         raise SumRefusedError("platforms of this run have different keys")
     return holders[0] if holders else min(announced)
 
 
-def odd_states(announced: Mapping[str, Announcement], own: bytes) -> list[str]:
-    """Return the platforms whose state is another than one's own."""
+def odd_states(
+    announced: Mapping[str, Announcement],
+    secret: RunSecret,
+    context: RoundContext,
+    own: tuple[int, bytes],
+) -> list[str]:
+    """Return the platforms whose state after the same round is another than one's own.
+
+    Args:
+        announced: What everybody announced.
+        secret: The secret of the run.
+        context: The round.
+        own: After which round one's own state is, and its digest.
+    """
+    after, state = own
     return sorted(
         name
         for name, each in announced.items()
-        if each.key and not hmac.compare_digest(each.state, own)
+        if each.held.key
+        and each.held.after == after
+        and not hmac.compare_digest(each.held.state, secret.state_code(context, name, state))
     )
 
 
@@ -190,7 +224,7 @@ def seal_secret(
     return {
         name: sealed_for(own, each.channel, context, sender, name, secret.data, "run key")
         for name, each in sorted(announced.items())
-        if not each.key and name != sender
+        if not each.held.key and name != sender
     }
 
 
@@ -211,6 +245,6 @@ def open_secret(
     name, announced = sender
     found = opened_from(own, announced.channel, context, name, recipient, data, "run key")
     secret = secret_from_bytes(parameters, found)
-    if announced.key and announced.key != secret.name:
+    if announced.held.key and announced.held.key != secret.name:
         raise FednerError(f"{name!r} sealed another key than it announced")
     return secret
