@@ -18,7 +18,7 @@ Row = tuple[str, float, str]
 
 def one_round(seed: int) -> tuple[float, float, float, float, float, float]:
     """Return seconds to encrypt, to decrypt and of the server; bytes up and down; the error."""
-    parameters = CkksParameters(NUM_PLATFORMS)
+    parameters = CkksParameters.for_range(NUM_PLATFORMS, 64.0)  # as for differences of weights
     key, keyless = make_run_key(parameters), keyless_context(parameters)
     drawn = np.random.default_rng(seed)
     total = RunningSum(keyless, NUM_NUMBERS)

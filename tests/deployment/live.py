@@ -34,6 +34,7 @@ from fedner.runs.site import open_site
 from fedner.runs.site_answer import SiteAnswer
 from fedner.runs.study_defaults import with_defaults
 from fedner.runs.study_files import halves_of
+from fedner.runs.sums import is_signed
 from fedner.settings import Settings, Study, parse_as, platform_toml
 
 NAMES = ("case-reports", "forum-posts", "social-posts")
@@ -143,7 +144,7 @@ class Live:
     def submit(self, run: str = RUN, *platforms: str) -> str:
         quorum = self.study.participation.quorum
         roster = ""
-        if self.study.transport.secure_sum:  # whose keys platforms know each other by
+        if is_signed(self.study):  # whose keys platforms know each other by
             roster = signed_roster(self.homes.federation).model_dump_json()
         spec = JobSpec(run, self.study.canonical, platforms or self.study.names, quorum, roster)
         job = self._told(lambda session: submit(session, spec), "")

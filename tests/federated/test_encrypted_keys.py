@@ -118,6 +118,8 @@ def test_who_has_the_key_gets_none_and_a_key_that_was_not_announced_is_refused(
     every["c"] = announced("c", pairs["c"], Held(3, secret.name, b"s" * 32))
     sealed = seal_secret(secret, pairs["b"], CONTEXT, "b", every)
     assert sorted(sealed) == ["a"]
+    other_key = {**every, "c": announced("c", pairs["c"], Held(0, b"o" * 32, b"s" * 32))}
+    assert sorted(seal_secret(secret, pairs["b"], CONTEXT, "b", other_key)) == ["a", "c"]
     open_secret(PARAMETERS, pairs["a"], CONTEXT, ("b", every["b"]), "a", sealed["a"])
     other = announced("b", pairs["b"], Held(3, b"o" * 32, b"s" * 32))
     with pytest.raises(FednerError, match="another key than it announced"):
@@ -133,9 +135,16 @@ def test_the_first_with_the_key_gives_it_and_without_any_the_first_makes_it(
     assert key_giver(every) == "c"
     every["b"] = announced("b", pairs["b"], Held(3, b"k" * 32, b"s" * 32))
     assert key_giver(every) == "b"
+    # One that was made and never handed over: rounds count, then how many have it, then names.
+    every["a"] = announced("a", pairs["a"], Held(0, b"o" * 32, b"s" * 32))
+    assert key_giver(every) == "b"
     every["a"] = announced("a", pairs["a"], Held(3, b"o" * 32, b"s" * 32))
-    with pytest.raises(SumRefusedError, match="different keys"):
-        key_giver(every)
+    assert key_giver(every) == "b"
+    every["a"] = announced("a", pairs["a"], Held(4, b"o" * 32, b"s" * 32))
+    assert key_giver(every) == "a"
+    del every["c"]
+    every["a"] = announced("a", pairs["a"], Held(3, b"o" * 32, b"s" * 32))
+    assert key_giver(every) == "a"
 
 
 def test_codes_of_states_need_the_key_and_differ_by_round(
@@ -162,6 +171,8 @@ def test_codes_of_states_need_the_key_and_differ_by_round(
     every["c"] = shown("c", b"other", after=2)  # behind, not odd
     assert odd_states(every, secret, CONTEXT, (3, b"state")) == []
     every["b"] = shown("b", b"state")
+    assert odd_states(every, secret, CONTEXT, (3, b"state")) == []
+    every["b"] = announced("b", pairs["b"], Held(3, b"o" * 32, b"s" * 32))  # of another key
     assert odd_states(every, secret, CONTEXT, (3, b"state")) == []
     every["b"] = shown("b", b"state")._replace(held=every["a"].held)  # the code of another
     assert odd_states(every, secret, CONTEXT, (3, b"state")) == ["b"]

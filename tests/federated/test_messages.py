@@ -196,6 +196,7 @@ FIELDS = {
         "study": "str",
         "phase": "int",
         "relayed": "Mapping[str, bytes]",
+        "total": "Mapping[str, Tensor]",
     },
     Update: {
         "platform": "str",

@@ -104,7 +104,7 @@ def _summary_lines(run: "RunDisclosure") -> Iterator[str]:
     if run.study:
         yield f"study {run.study}"
     again = f" ({run.resent:,} of them again)" if run.resent else ""
-    again += f" ({run.masked:,} of them masked for a secure sum)" if run.masked else ""
+    again += f" ({run.masked:,} of them masked or encrypted)" if run.masked else ""
     yield (
         f"sent: {run.updates:,} updates{again}, {run.score_reports:,} score reports, "
         f"{run.num_bytes:,} bytes in all"

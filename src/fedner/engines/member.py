@@ -58,7 +58,8 @@ class Member:
         self._method: StartMethod = method
         self._restarts = restarts
         self._most_missed = most_missed
-        self._most_bytes = 4 * len(job.orders) + _MOST_CONTROL_BYTES
+        # Ciphertexts are seven times as long as float32, and some algorithms send extras.
+        self._most_bytes = 8 * len(job.orders) + _MOST_CONTROL_BYTES
         self._sequence = 0
         self._owed = 0  # replies to earlier calls that have not come yet
         self._num_missed = 0  # calls in a row in which nothing came

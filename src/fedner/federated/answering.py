@@ -13,6 +13,9 @@ Where a platform goes on from:
 
 * Its disk was full: as if its process had ended.
 
+Where the coordinator has no weights (`summation.MirroringSum`) the platform's copy of the server is
+stored beside the private part, and puts the weights into orders that bring none.
+
 Whatever goes wrong becomes a code with fixed words; the cause is written to the platform's own log.
 """
 
@@ -22,6 +25,7 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -33,6 +37,7 @@ from safetensors.torch import save_file
 from fedner.durable import is_disk_full, owner_folder
 from fedner.errors import FednerError
 from fedner.federated.checkpoints import (
+    COPIES,
     drop_after,
     platform_folder,
     read_state,
@@ -50,15 +55,24 @@ from fedner.federated.messages import (
     SumMessage,
     Update,
     failure,
+    nothing_shared,
     order_problem,
 )
 from fedner.federated.orders import Expected, OrderRefusedError, RoundPassedError, checked_order
 from fedner.federated.platform import LocalPart, Platform
 from fedner.federated.platform_state import PlatformState
-from fedner.federated.summation import PLAIN, PlatformSum, Summation, SumRefusedError
+from fedner.federated.summation import (
+    PLAIN,
+    KeyEndedError,
+    MirroringSum,
+    PlatformSum,
+    Summation,
+    SumRefusedError,
+)
 from fedner.federated.tensor_bytes import NotFiniteError
 from fedner.privacy.events import to_json
 from fedner.privacy.scores import NoisedScores
+from fedner.tensors import map_shared
 
 Build = Callable[[str], Platform]
 Finish = Callable[[Order, Platform], ScoreReport]
@@ -66,6 +80,7 @@ Finish = Callable[[Order, Platform], ScoreReport]
 PATIENCE = 5.0  # seconds; an orphaned worker notices within two that its parent is gone
 _RETRY_SECONDS = 0.1
 _FACTS = "fedner"
+_WITH_WEIGHTS = ("round", "evaluate", "finish")
 _TELLS_NOTHING = (BudgetSpentError, OrderRefusedError, RoundPassedError)
 _CODES: tuple[tuple[type[FednerError], str], ...] = (
     (BudgetSpentError, "budget-spent"),
@@ -73,6 +88,7 @@ _CODES: tuple[tuple[type[FednerError], str], ...] = (
     (RoundPassedError, "round-passed"),
     (FolderInUseError, "folder-in-use"),
     (NotFiniteError, "not-finite"),
+    (KeyEndedError, "key-ended"),
     (SumRefusedError, "sum-refused"),
     (FednerError, "error"),
 )
@@ -150,6 +166,7 @@ class Answering:
         self._start: int | None = None  # the stored round to go on from; None: nobody said yet
         self._spill: tempfile.TemporaryDirectory[str] | None = None
         self._sum: PlatformSum | None = None
+        self._has_copy = False  # of the server, loaded by this process
         self._lock = ExitStack()
         self._is_locked = False
 
@@ -199,6 +216,9 @@ class Answering:
             )
 
     def _do(self, order: Order) -> Reply:
+        copy = self._copy(order)
+        if copy is not None and order.verb in _WITH_WEIGHTS:
+            order = self._filled(copy, order)
         if order.verb == "round":
             attempt = self._sums().num_sent(order)
             update = self._live(order.round - 1).run_round(self._algorithm, order, attempt)
@@ -222,7 +242,48 @@ class Answering:
                 f"platform {self.name!r} refuses phase {order.phase} of a summation: "
                 f"{self._summation.name!r} has {self._summation.num_phases}"
             )
+        if order.shared:
+            self._checked(order)
         return self._sums().phase(order)
+
+    def _copy(self, order: Order) -> MirroringSum | None:
+        """Return the side that keeps a copy of the server, where the summation has one."""
+        sums = self._sums()
+        if not isinstance(sums, MirroringSum):
+            return None
+        if not self._has_copy and order.verb not in ("begin", "load"):
+            newest = order.round - 1 if order.verb in ("round", "sum") else order.round
+            self._load_copy(sums, self._begin_from(newest))
+        return sums
+
+    def _load_copy(self, sums: MirroringSum, newest: int) -> None:
+        folder = None if self._folder is None else self._folder / COPIES
+        # Names and shapes are needed where something is stored: the platform is built for them.
+        has_stored = folder is not None and bool(stored_rounds(folder))
+        shared = self._live(newest).shared() if has_stored else nothing_shared()
+        sums.load(folder, newest, shared)
+        self._has_copy = True
+
+    def _filled(self, copy: MirroringSum, order: Order) -> Order:
+        """Return an order with the weights of the platform's own copy of the server."""
+        if order.shared:
+            self._checked(order)
+        filled = copy.filled(order)
+        newest = order.round - 1 if order.verb == "round" else order.round
+        own = self._live(newest).shared()
+        device = next((each.device for each in own.values()), torch.device("cpu"))
+        shared, extra = (
+            map_shared(lambda each: each.to(device), part) for part in (filled.shared, filled.extra)
+        )
+        return replace(filled, shared=shared, extra=extra)
+
+    def _checked(self, order: Order) -> Order:
+        """Return an order whose weights are of the model's names and shapes, and finite."""
+        platform = self._live(order.round - 1)
+        rows = platform.fixed_rows
+        return checked_order(
+            order, Expected(self.name, platform.shared(), rows, None, None, is_update=False)
+        )
 
     def _scored(self, order: Order) -> ScoreReport:
         """Return what may leave of the scores; nothing where ledger, policy or order forbid it."""
@@ -248,10 +309,16 @@ class Answering:
         platform = self._live(order.round)
         rows, plan = platform.fixed_rows, platform.plan
         expected = Expected(self.name, platform.shared(), rows, None, plan, is_update=False)
-        return self._finish(checked_order(order, expected), platform)
+        report = self._finish(checked_order(order, expected), platform)
+        sums = self._sums()
+        if isinstance(sums, MirroringSum):
+            sums.finish(order)
+        return report
 
     def _save(self, round_: int) -> None:
-        folder = self._need_folder()
+        folder, sums = self._need_folder(), self._sums()
+        if isinstance(sums, MirroringSum):
+            sums.store(folder / COPIES, round_)  # first: a private part has its copy
         # A platform that rests need not be built to be stored.
         rested = self._rested() if self._platform is None else None
         state = self._live(round_).state() if rested is None else rested
@@ -263,11 +330,13 @@ class Answering:
         self._let_go()
         self._drop_spill()
         self._start = 0
-        if self._folder is None and not round_:
-            return
-        self._start = _rewound(self._need_folder(), round_)
+        if self._folder is not None or round_:
+            self._start = _rewound(self._need_folder(), round_)
         if self._start:
             self._stored(self._start)  # raises now if it is damaged
+        sums = self._sums()
+        if isinstance(sums, MirroringSum):
+            self._load_copy(sums, self._start)
 
     def _live(self, newest: int) -> Platform:
         """Return the platform; one that is not live yet goes on from at most round `newest`."""
@@ -316,6 +385,7 @@ class Answering:
         self._let_go()
         self._drop_spill()
         self._start = None
+        self._has_copy = False
 
     def _spill_path(self) -> Path:
         if self._spill is None:

@@ -43,7 +43,7 @@ def ask_for(
         engine: Who is asked.
         orders: By platform; at least one.
         timeout: Seconds that the replies may take.
-        quorum: How many must come; None wants all.
+        quorum: How many must come; None wants all, 0 none.
 
     Raises:
         FednerError: If too few came.
@@ -91,7 +91,7 @@ def require_quorum(
     """
     reasons = [f"{each.platform}: {each.message}" for each in gone]
     has_enough = not reasons if quorum is None else num_answered >= quorum
-    if has_enough and num_answered:
+    if has_enough and (num_answered or quorum == 0):
         return
     wanted = "all" if quorum is None else f"at least {quorum}"
     raise FednerError(

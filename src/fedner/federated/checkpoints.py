@@ -16,6 +16,8 @@ from fedner.errors import FednerError
 from fedner.tensor_files import read_tensors, write_tensors
 
 KEPT = 2
+PLATFORMS = "platforms"
+COPIES = "server-copy"  # of the server, at platforms, where it has no weights itself
 _KIND, _VERSION = "state of a federation", 1
 _NAME = re.compile(r"round-(\d{6,})\.safetensors")
 
@@ -31,7 +33,7 @@ def platform_folder(folder: Path, platform: str) -> Path:
             f"platform name: found {platform!r}; expected letters, digits, '-', '_', '.' or blanks",
             "Platforms have folders of their own: choose a name that can be one.",
         )
-    return folder / "platforms" / platform
+    return folder / PLATFORMS / platform
 
 
 def write_state(

@@ -266,7 +266,7 @@ def require_encodable(encoding: Encoding, sends: str, summation: Summation | Non
             "'float32'",
             'Send differences (algorithm.sends = "delta"): rounded weights would be the model.',
         )
-    if summation is not None and summation.at_server is not None:
+    if summation is not None and summation.hides_updates:
         raise FednerError(
             f"transport.encoding: found {encoding!r} with summation {summation.name!r}; expected "
             "'float32'",

@@ -183,7 +183,8 @@ def _split(message: Message) -> tuple[Facts, Parts]:
     if isinstance(message, Order):
         facts["batches"] = dict(message.batches)
         relayed = _as_tensors(message.relayed)
-        return facts, {"shared": message.shared, "extra": message.extra, "relayed": relayed}
+        order: Parts = {"shared": message.shared, "extra": message.extra, "relayed": relayed}
+        return facts, order | {"total": dict(message.total)}
     if isinstance(message, Update):
         facts["stored"] = list(message.stored)
         facts["event"] = None if message.event is None else dict(message.event)
@@ -217,7 +218,8 @@ def _as_bytes(tensors: Mapping[str, Tensor]) -> dict[str, bytes]:
 
 def _order(facts: Facts, parts: Parts) -> Order:
     shared, extra = SharedState(parts["shared"]), SharedState(parts["extra"])
-    return Order(shared=shared, extra=extra, relayed=_as_bytes(parts["relayed"]), **facts)
+    relayed, total = _as_bytes(parts["relayed"]), parts["total"]
+    return Order(shared=shared, extra=extra, relayed=relayed, total=total, **facts)
 
 
 def _update(facts: Facts, parts: Parts) -> Update:
@@ -247,7 +249,7 @@ _WHOSE = {"platform": str, "round": int}
 _FORMS: dict[str, _Form] = {
     "order/1": _Form(
         {"run": str, "round": int, "batches": dict, "verb": str, "study": str, "phase": int},
-        {"shared": WEIGHTS, "extra": WEIGHTS, "relayed": BYTES},
+        {"shared": WEIGHTS, "extra": WEIGHTS, "relayed": BYTES, "total": BYTES},
         _order,
     ),
     "update/1": _Form(
@@ -258,7 +260,7 @@ _FORMS: dict[str, _Form] = {
     "score-report/1": _Form({**_WHOSE, "scores": dict, "noised": dict, "event": dict}, {}, _report),
     "sum/1": _Form(
         {**_WHOSE, "phase": int, "event": dict},
-        {"entries": BYTES, "tensors": NUMBERS},
+        {"entries": BYTES, "tensors": (*NUMBERS, *BYTES)},
         _sum_message,
     ),
     "failure/1": _Form({**_WHOSE, "code": str}, {}, _failure),

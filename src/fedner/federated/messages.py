@@ -36,7 +36,7 @@ MOST_NAME = 500
 MOST_PLATFORMS = 100_000
 MOST_STORED = 1_000
 MOST_LABELS = 10_000
-MOST_ENTRY = 4096  # bytes: keys, signatures and shares take less than 1,000
+MOST_ENTRY = 65_536  # bytes: the sealed key of an encrypted run takes 57,300
 
 
 def nothing_shared() -> SharedState:
@@ -62,6 +62,7 @@ class Order:
         phase: The phase of a summation, from 1; 0 outside one.
         relayed: What other platforms sent this one in the phase before, by sender. The coordinator
             hands it on and never opens it.
+        total: A sum that only platforms can open, in bytes.
     """
 
     run: str
@@ -73,6 +74,7 @@ class Order:
     study: str = ""
     phase: int = 0
     relayed: Mapping[str, bytes] = field(default_factory=dict)
+    total: Mapping[str, Tensor] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,7 +132,7 @@ class SumMessage:
         phase: The phase that it answers.
         entries: What is for other platforms, by recipient; shares that are given, by whose they
             are.
-        tensors: Masked values, for the coordinator.
+        tensors: Masked or encrypted values, for the coordinator.
         event: What the privacy accountant recorded for the masked values; None without privacy.
     """
 
@@ -205,7 +207,7 @@ def payload_bytes(message: Order | Update | SumMessage) -> int:
     if isinstance(message, SumMessage):
         return num_bytes(message.tensors)
     if isinstance(message, Order):
-        return num_bytes(message.shared) + num_bytes(message.extra)
+        return sum(num_bytes(each) for each in (message.shared, message.extra, message.total))
     return sum(num_bytes(each) for each in (message.tensors, message.extra, message.scales))
 
 

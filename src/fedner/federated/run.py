@@ -24,6 +24,7 @@ from fedner.errors import FednerError
 from fedner.federated.aggregate import Rule, WeightedMean
 from fedner.federated.algorithms.algorithm import Algorithm, Server
 from fedner.federated.asking import Kind, ask_alike, ask_for
+from fedner.federated.blind import BlindRounds
 from fedner.federated.checkpoints import drop_after, stored_rounds
 from fedner.federated.ema import averaged, require_decay
 from fedner.federated.encoding import order_down, require_encodable
@@ -106,7 +107,8 @@ class RunRecord:
     """What a run came to.
 
     Attributes:
-        server: The server's last state, with the shared weights.
+        server: The server's last state, with the shared weights; without tensors where platforms
+            alone have them.
         rounds: The record of every round, those before a resume included.
         resumed_from: The round that the run went on from; 0 where it began anew.
         ema: The EMA of the shared weights; without tensors where the run has none.
@@ -191,7 +193,11 @@ def run(
     opened = None
     if folder is not None and settings.summation.at_server is not None:
         opened = OpenedTotals(folder / SUMS)
-    coordinator = _Coordinator(algorithm, engine, settings, seed, on_round, opened)
+    blind: BlindRounds | None = None
+    if settings.summation.blind is not None:
+        sums = None if folder is None else folder / SUMS
+        blind = settings.summation.blind(algorithm.init(initial), sums)
+    coordinator = _Coordinator(algorithm, engine, settings, seed, on_round, opened, blind)
     if folder is None:
         return coordinator.run(coordinator.begin(initial), None)
     with held_by_this_process(owner_folder(folder)), closing(RecordFile(folder / RECORD)) as record:
@@ -212,10 +218,13 @@ class _Coordinator:
     seed: int
     on_round: OnRound | None
     opened: OpenedTotals | None = None
+    blind: BlindRounds | None = None
 
     def begin(self, initial: SharedState) -> _State:
         """Begin at round 0; what platforms stored of another beginning is dropped."""
         state = self._new_state(initial)
+        if self.blind is not None:
+            self.blind.begin()
         answers = self._ask(Update, self._order("begin", 0), state.missing)
         if any(each.stored for each in answers.values()):
             self._ask(Update, self._order("load", 0), state.missing)
@@ -241,9 +250,7 @@ class _Coordinator:
             began = time.perf_counter()
             done = self._round(state)
             if place is not None and self._is_time(state.round, self.settings.checkpoint_every):
-                gone: list[Missing] = []
-                self._ask(Update, self._order("save", state.round), gone)
-                done = replace(done, failures=(*done.failures, *gone))
+                done = replace(done, failures=(*done.failures, *self._save(state.round)))
             done = replace(done, seconds=time.perf_counter() - began)
             state.records.append(done)
             if place is not None:
@@ -259,7 +266,17 @@ class _Coordinator:
         return Order(self.settings.run, round_, verb=verb, study=self.settings.study)
 
     def _new_state(self, initial: SharedState) -> _State:
-        return _State(0, self.algorithm.init(initial), _screen(self.settings))
+        first = self.algorithm.init(initial) if self.blind is None else Server(nothing_shared())
+        return _State(0, first, _screen(self.settings))
+
+    def _save(self, round_: int) -> list[Missing]:
+        """Let all platforms store their private parts; return who is missing."""
+        gone: list[Missing] = []
+        answers = self._ask(Update, self._order("save", round_), gone)
+        if self.blind is not None:
+            stored = {name: each.stored for name, each in answers.items()}
+            self.blind.note_stored(stored, self.engine.platforms)
+        return gone
 
     def _ask(self, kind: type[Kind], order: Order, gone: list[Missing]) -> Mapping[str, Kind]:
         """Give all platforms one order and return their answers; note who is missing."""
@@ -282,7 +299,7 @@ class _Coordinator:
 
     def _restore(self, state: _State, place: _Place) -> None:
         """Take the server's stored state of the round that the run goes on from."""
-        has_ema = self.settings.ema_decay is not None
+        has_ema = self.settings.ema_decay is not None and self.blind is None
         state.server, state.ema, facts = restore_server(
             place.server, state.round, state.server, has_ema=has_ema
         )
@@ -300,19 +317,31 @@ class _Coordinator:
             extra=state.server.extra,
             batches=self._batches(chosen),
         )
-        taken = take_round(self.engine, order, state.screen, self._rules(order))
-        state.server = self.algorithm.advance(state.server, taken.combined)
-        if settings.ema_decay is not None:
-            before, decay = state.round, settings.ema_decay
-            state.ema = SharedState(averaged(state.ema, state.server.shared, before, decay))
+        sent, gone = self._take(order, state)
         state.round = number
-        gone = list(taken.missing)
         scores: Mapping[str, Scores | NoisedScores] = {}
         if self._is_time(number, settings.evaluate_every):
             extra = state.server.extra
             scored = replace(order, verb="evaluate", shared=state.shared, extra=extra)
             scores = _told(self._ask(ScoreReport, scored, gone))
-        return _record(settings, state.screen, order, scores, gone)
+        return _record(settings, state.screen, order, sent, scores, gone)
+
+    def _take(self, order: Order, state: _State) -> tuple[int, list[Missing]]:
+        """Take a round's sum and the server's step; return the bytes sent to each, and who is gone.
+
+        Where the server has no weights, platforms take its step.
+        """
+        engine, screen, rules = self.engine, state.screen, self._rules(order)
+        if self.blind is not None:
+            handed = self.blind.take(engine, order, screen, rules)
+            return handed.bytes_down, list(handed.missing)
+        taken = take_round(engine, order, screen, rules)
+        state.server = self.algorithm.advance(state.server, taken.combined)
+        decay = self.settings.ema_decay
+        if decay is not None:
+            found = averaged(state.ema, state.server.shared, state.round, decay)
+            state.ema = SharedState(found)
+        return payload_bytes(order_down(order, self.settings.encoding)), list(taken.missing)
 
     def _batches(self, chosen: Sequence[str]) -> dict[str, int]:
         sizes = {name: self.settings.public_sizes[name] for name in chosen}
@@ -357,6 +386,8 @@ class _Coordinator:
     def _finish(self, state: _State) -> Mapping[str, ScoreReport]:
         order = replace(self._order("finish", state.round), shared=state.shared)
         unhurried = replace(self, settings=replace(self.settings, timeout=None))
+        if self.blind is not None and state.round:
+            state.missing += self.blind.settle(self.engine, order, self._rules(order))
         return unhurried._ask(ScoreReport, order, state.missing)
 
 
@@ -376,8 +407,7 @@ def _check(settings: RunSettings, engine: Engine, folder: Path | None) -> None:
             "more rounds and a batch_size of at least 1"
         )
     require_decay(settings.ema_decay)
-    is_hidden = settings.summation.at_server is not None
-    if is_hidden and settings.rule is not WeightedMean:
+    if settings.summation.hides_updates and settings.rule is not WeightedMean:
         raise FednerError(
             f"summation {settings.summation.name!r} with another rule than the mean",
             "Updates that nobody sees cannot be sorted or bounded: take the rule 'mean'.",
@@ -396,7 +426,7 @@ def _check_noise(algorithm: Algorithm, settings: RunSettings, folder: Path | Non
             f"noise at the server with checkpoint_every {settings.checkpoint_every}; expected 1",
             "A round that is not stored would be noised twice after a crash.",
         )
-    if settings.summation.at_server is not None and algorithm.weighting != "size":
+    if settings.summation.hides_updates and algorithm.weighting != "size":
         raise FednerError(
             f"summation {settings.summation.name!r} with weighting {algorithm.weighting!r} and "
             "noise at the server; expected weighting 'size'",
@@ -442,6 +472,7 @@ def _record(
     settings: RunSettings,
     screen: Screen,
     order: Order,
+    sent: int,
     scores: Mapping[str, Scores | NoisedScores],
     gone: Sequence[Missing],
 ) -> RoundRecord:
@@ -450,7 +481,6 @@ def _record(
     weight = sum(settings.public_sizes[name] for name in losses)
     total = sum(settings.public_sizes[name] * loss for name, loss in losses.items())
     norms = {name: each.norm for name, each in accepted.items() if each.norm is not None}
-    sent = payload_bytes(order_down(order, settings.encoding))
     return RoundRecord(
         round=order.round,
         seconds=0.0,

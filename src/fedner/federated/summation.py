@@ -12,13 +12,15 @@ What a platform puts in is up to it: one that shall weigh more multiplies its up
 coordinator divides the total by the weights of those who are in it, or noises it.
 
 `PLAIN` has no phases: updates come as they are, are screened one by one and folded by the rule of
-the run. `secure_sum` hides them. To add another: a record like `PLAIN`, with both sides (see
-`tests/extending/test_add_summation.py`).
+the run. `secure_sum` hides them. `encrypted_sum` hides the sum too: the coordinator is blind then,
+has no weights, and every platform keeps a copy of the server. To add another: a record like
+`PLAIN`, with both sides (see `tests/extending/test_add_summation.py`).
 """
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Protocol
+from pathlib import Path
+from typing import Any, Protocol, runtime_checkable
 
 from torch import Tensor
 
@@ -32,6 +34,10 @@ Totals = Mapping[str, Tensor]
 
 class SumRefusedError(FednerError):
     """A phase of a summation that a platform refuses."""
+
+
+class KeyEndedError(SumRefusedError):
+    """A key that must not be used again: sums were altered, or copies of the server differ."""
 
 
 class PlatformSum(Protocol):
@@ -49,6 +55,23 @@ class PlatformSum(Protocol):
 
     def protect(self, order: Order, update: Update) -> Update | SumMessage:
         """Return what leaves in place of an update: itself, or `values_of` it, hidden."""
+
+
+@runtime_checkable
+class MirroringSum(PlatformSum, Protocol):
+    """A platform's side where the coordinator has no weights: it keeps a copy of the server."""
+
+    def filled(self, order: Order) -> Order:
+        """Return an order with the weights of the copy."""
+
+    def store(self, folder: Path, round_: int) -> None:
+        """Store the copy after a round."""
+
+    def load(self, folder: Path | None, newest: int, initial: SharedState) -> None:
+        """Go on from the newest stored copy that is not newer than a round; else from none."""
+
+    def finish(self, order: Order) -> None:
+        """Let go of secrets after the last round."""
 
 
 class ServerSum(Protocol):
@@ -94,6 +117,9 @@ class Summation:
         after: How many come after them.
         tells_cost: Whether hidden values carry what they cost under differential privacy
             (`SumMessage.event`).
+        blind: Makes the rounds of a coordinator that has no weights (`blind.BlindRounds`), of the
+            server before the first round and the folder where sums are kept; None where it has
+            them.
     """
 
     name: str
@@ -102,6 +128,12 @@ class Summation:
     before: int = 0
     after: int = 0
     tells_cost: bool = False
+    blind: Callable[..., Any] | None = None
+
+    @property
+    def hides_updates(self) -> bool:
+        """Whether the coordinator sees no single update."""
+        return self.at_server is not None or self.blind is not None
 
     @property
     def num_phases(self) -> int:

@@ -101,7 +101,7 @@ def public_problems(settings: Settings) -> list[SettingProblem]:
         *_declared_problems(settings),
         *_finish_problems(settings),
         *_privacy_problems(settings),
-        *sum_problems(settings, mechanism_for(settings.privacy)),
+        *sum_problems(settings, mechanism_for(settings.privacy), _algorithm(settings)[0]),
     ]
 
 
@@ -139,7 +139,7 @@ def require_fitting(
         return
     chosen = algorithm_of(settings) if algorithm is None else algorithm
     problems = [*_batch_problems(settings, chosen), *_encoding_problems(settings, chosen)]
-    problems += sum_problems(settings, mechanism_for(settings.privacy, mechanism))
+    problems += sum_problems(settings, mechanism_for(settings.privacy, mechanism), chosen)
     if mechanism_for(settings.privacy, mechanism) is not None:
         problems += privacy_problems(settings, chosen, mechanism)
     if problems:

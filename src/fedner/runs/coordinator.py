@@ -27,7 +27,7 @@ from fedner.runs.privacy_checks import require_provable
 from fedner.runs.public_files import PublicFiles, declared_files
 from fedner.runs.report.coordinator import write_coordinator_report
 from fedner.runs.schedule import algorithm_for, run_settings
-from fedner.runs.shared_model import write_shared_model
+from fedner.runs.shared_model import model_facts, write_shared_model
 from fedner.runs.sums import summation_of
 from fedner.settings import Study
 
@@ -111,7 +111,8 @@ def coordinate(
         on_round=on_round,
     )
     if folder is not None:
-        write_shared_model(Path(folder), plan, done, began)
+        facts = model_facts(study, plan.mechanism, done.rounds, began)
+        write_shared_model(Path(folder), plan, done.shared, facts)
         write_coordinator_report(Path(folder), study, done, began)
     return done
 

@@ -60,6 +60,14 @@ SUM_NOTE = (
 )
 
 
+ENCRYPTION_NOTE = (
+    "Updates were encrypted (transport.encryption) with a key that the platforms of the study "
+    "have, and the server has not: it could read neither updates nor sums nor weights. Every "
+    "platform could read sums, and one that works together with the server every single update. "
+    "In a simulation on one machine the keys protect nobody."
+)
+
+
 def describe_disclosure(
     site: Site, folder: Path | None = None, coming: Sent | None = None
 ) -> Disclosure:
@@ -119,6 +127,8 @@ def _notes(site: Site) -> list[str]:
     encoder = plan.files.trained
     if encoder is not None and ENCODER + encoder.piece_table in plan.partition.shared:
         notes.append(PIECE_NOTE)
+    if study.transport.encryption is not None:
+        notes.append(ENCRYPTION_NOTE)
     if study.transport.secure_sum:
         terms = sum_terms(study)
         least, colluding = terms.least_survivors, terms.colluding

@@ -23,7 +23,7 @@ class RunDisclosure:
         last: When the last one was.
         updates: How many updates left.
         resent: How many of them had left before, at no new cost.
-        masked: How many of them were masked for a secure sum.
+        masked: How many of them were masked for a secure sum, or encrypted.
         score_reports: How many replies named scores.
         num_bytes: The bytes of all messages.
         refused: How often which code was sent in place of an answer.

@@ -11,7 +11,7 @@ from torch import Tensor
 
 from fedner.durable import owner_folder, write_text
 from fedner.errors import FednerError
-from fedner.federated.checkpoints import platform_folder, read_state
+from fedner.federated.checkpoints import COPIES, PLATFORMS, platform_folder, read_state
 from fedner.federated.record import RoundRecord, read_rounds
 from fedner.federated.run import RECORD
 from fedner.models.checkpoint import CARD
@@ -211,13 +211,32 @@ class RunFolder:
         """
         return parse_as(Study, self.read(STUDY), str(self.path / STUDY))
 
+    def weights_folder(self) -> Path:
+        """Return where shared weights are stored by round: at the coordinator.
+
+        In an encrypted run the coordinator has none: those of a platform that lie here are taken,
+        as in a simulation. All platforms have the same.
+
+        Raises:
+            FednerError: It is the folder of the coordinator of an encrypted run.
+        """
+        if not (self.path / STUDY).is_file() or self.study().transport.encryption is None:
+            return self.path / SERVER
+        copies = sorted((self.path / PLATFORMS).glob(f"*/{COPIES}"))
+        if not copies:
+            raise FednerError(
+                f"{self.path}: the coordinator of an encrypted run has no weights",
+                "Every platform has the model: take what one of them wrote.",
+            )
+        return copies[0]
+
     def shared(self, round_: int) -> dict[str, Tensor]:
-        """Return the shared weights that the coordinator stored under a round: EMA where kept.
+        """Return the shared weights that were stored under a round: EMA where kept.
 
         Raises:
             FednerError: There is no such round.
         """
-        tensors, _ = read_state(self.path / SERVER, round_)
+        tensors, _ = read_state(self.weights_folder(), round_)
         prefix = "ema/" if any(key.startswith("ema/") for key in tensors) else "shared/"
         return {
             key.removeprefix(prefix): tensor

@@ -20,7 +20,7 @@ from fedner.models.embeddings.origin import EmbeddingOrigin
 from fedner.models.partition import ALWAYS_PRIVATE, lies_under
 from fedner.models.zoo import Recipe
 from fedner.runs.blueprint import Blueprint, common_space, shares_tags, sized_recipe
-from fedner.runs.folder import SERVER, STUDY, RunFolder
+from fedner.runs.folder import STUDY, RunFolder
 from fedner.runs.initial_facts import carried_facts, initial_warnings
 from fedner.runs.privacy_checks import mechanism_for
 from fedner.runs.public_files import stated_origins
@@ -160,7 +160,7 @@ def _makers(folder: Path, saved: SavedTagger) -> tuple[str, ...] | None:
 
 def _of_run(run: RunFolder) -> InitialModel:
     """Take the shared weights of a finished run whose heads are its platforms' own."""
-    study, rounds = run.study(), stored_rounds(run.path / SERVER)
+    study, rounds = run.study(), stored_rounds(run.weights_folder())
     if not rounds or rounds[-1] != num_rounds(study, algorithm_for(study)):
         raise FednerError(
             f"{KEY}: {run.path} is not finished",

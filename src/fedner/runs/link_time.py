@@ -5,18 +5,21 @@ nothing is guessed but the speed of the link and the work of a round.
 """
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 
 from fedner.errors import FednerError
 from fedner.federated.encoding import encode_update, order_down
+from fedner.federated.encrypted.phases import APPLY
+from fedner.federated.encrypted_sum import ciphertext_bytes
 from fedner.federated.message_bytes import pack_message
 from fedner.federated.messages import Message, Order, SumMessage, Update, nothing_shared
 from fedner.federated.run import RunSettings
 from fedner.federated.secure_sum import AFTER, BEFORE
 from fedner.federated.sizes import planned_batches
 from fedner.runs.blueprint import Blueprint, blueprint
+from fedner.runs.encryption import parameters_for
 from fedner.runs.privacy import server_noise
 from fedner.runs.public_files import PublicFiles, declared_files
 from fedner.runs.schedule import algorithm_for, run_settings
@@ -36,8 +39,8 @@ class LinkTraffic:
         num_scored: How many times all platforms are scored on the way.
         num_stored: How many times they store their private part.
         weights_down: The bytes of an order to score or to finish.
-        phases: How many orders a round has: one, or those of a secure sum, whose keys and shares
-            (about a kilobyte for each platform) are not counted in the bytes.
+        phases: How many orders a round has: one, or those of a secure or encrypted sum, whose keys
+            and shares (about a kilobyte for each platform) are not counted in the bytes.
     """
 
     rounds: int
@@ -78,6 +81,8 @@ def link_traffic(study: Study, files: PublicFiles | None = None) -> LinkTraffic:
     sizes = study.public_sizes
     batches = planned_batches(sizes, settings.batch_size, algorithm.batching)
     order = Order(settings.run, settings.rounds, shared, extra, batches, study=settings.study)
+    if study.transport.encryption is not None:
+        return _encrypted_traffic(plan, order, settings)
     is_hidden = study.transport.secure_sum
     return LinkTraffic(
         settings.rounds,
@@ -87,6 +92,26 @@ def link_traffic(study: Study, files: PublicFiles | None = None) -> LinkTraffic:
         _times(settings.rounds, settings.checkpoint_every),
         _size(order),
         BEFORE + 1 + AFTER if is_hidden else 1,
+    )
+
+
+def _encrypted_traffic(plan: Blueprint, order: Order, settings: RunSettings) -> LinkTraffic:
+    """Return what crosses in an encrypted run: ciphertexts both ways, and no weights.
+
+    The first weights, which come once, are not counted.
+    """
+    algorithm = algorithm_for(plan.study)
+    numbers = sum(each.numel() for each in (*order.shared.values(), *order.extra.values()))
+    num_bytes = ciphertext_bytes(parameters_for(plan.study, algorithm), numbers)
+    empty = replace(order, shared=nothing_shared(), extra=nothing_shared())
+    return LinkTraffic(
+        settings.rounds,
+        num_bytes + _size(empty),
+        num_bytes,
+        _times(settings.rounds, settings.evaluate_every),
+        _times(settings.rounds, settings.checkpoint_every),
+        _size(empty),
+        APPLY,  # the first phases; the last two come once
     )
 
 

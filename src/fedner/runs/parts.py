@@ -80,7 +80,7 @@ def require_charged(study: Study, summation: Summation) -> None:
         FednerError: A simulation of differential privacy without ledgers.
     """
     held = study.privacy
-    is_told = summation.at_server is None or summation.tells_cost
+    is_told = not summation.hides_updates or summation.tells_cost
     if is_told or not held.enabled or study.is_deployed:
         return
     if held.budget is None:
@@ -99,7 +99,7 @@ def require_hidden(study: Study, mechanism: Mechanism | None, summation: Summati
     """
     if mechanism is None or not mechanism.shares_noise or not study.is_deployed:
         return
-    if summation.at_server is None:
+    if not summation.hides_updates:
         raise FednerError(
             f"mechanism {mechanism.name!r} with summation {summation.name!r}; expected one that "
             "hides single updates",

@@ -40,7 +40,8 @@ class Sent:
         event: What it cost under differential privacy; None without.
         code: Why it failed; empty where it did not.
         phase: The phase of a summation that it answered; 0 outside one. Of a secure sum: 1 keys, 2
-            sealed shares, 3 masked values, 4 the signed list of survivors, 5 shares opened.
+            sealed shares, 3 masked values, 4 the signed list of survivors, 5 shares opened. Of an
+            encrypted one: 1, 5 announcements, 2, 6 sealed keys, 3 encrypted values, 4 nothing.
     """
 
     run: str

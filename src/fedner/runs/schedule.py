@@ -103,6 +103,8 @@ def _evaluate_every(study: Study, algorithm: Algorithm) -> int:
 def _checkpoint_every(study: Study, algorithm: Algorithm, noise: ServerNoise | None) -> int:
     if noise is not None and not noise.source.is_simulation:
         return 1  # a sum must not be noised twice, not even after a crash
+    if study.transport.encryption is not None:
+        return 1  # sums are kept since the oldest round that a platform may go on from
     if study.transport.secure_sum and study.participation.quorum is not None:
         return 1  # a round that is taken again may be opened for the same platforms only
     every = study.training.checkpoint_every

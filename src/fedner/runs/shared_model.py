@@ -5,14 +5,13 @@ in it: neither a type that the study does not name, nor a residual, nor a size. 
 tags the study's types with it, or joins with types of its own (`fedner join`).
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from fedner.durable import owner_folder, write_text
 from fedner.federated.record import RoundRecord
-from fedner.federated.run import RunRecord
 from fedner.models.checkpoint import save_tagger
 from fedner.models.features import TagSpace
 from fedner.models.partition import ALWAYS_PRIVATE, Partition, lies_under
@@ -27,6 +26,7 @@ from fedner.runs.report.shared_card import shared_card
 from fedner.runs.trust import trust_note
 from fedner.runs.type_descriptions import DESCRIBED, public_descriptions
 from fedner.settings import Study
+from fedner.tensors import State
 from fedner.training import load
 
 SHARED_MODEL = "model"
@@ -39,15 +39,16 @@ def releases_model(recipe: Recipe, partition: Partition) -> bool:
 
 
 def write_shared_model(
-    folder: Path, plan: Blueprint, done: RunRecord, initial: InitialFacts | None = None
+    folder: Path, plan: Blueprint, shared: State, facts: Mapping[str, Any]
 ) -> Path | None:
     """Write the shared model of a finished run into its folder, where it has one.
 
     Args:
-        folder: The coordinator's folder.
-        plan: The coordinator's blueprint; its files may be declared only.
-        done: What the run came to.
-        initial: What the run began with; None for a run from scratch.
+        folder: The coordinator's folder; in an encrypted run that of a platform.
+        plan: Its blueprint; its files may be declared only.
+        shared: The shared weights; without tensors where this is the coordinator of an encrypted
+            run.
+        facts: What the model says of itself (`model_facts`).
 
     Returns:
         Where the model stands; None where the run shares no whole tagger, or has no public type.
@@ -56,7 +57,7 @@ def write_shared_model(
         It is made of the shared weights, as every platform received them, and of the study.
     """
     descriptions = public_descriptions(plan.study)
-    if not releases_model(plan.recipe, plan.partition) or not descriptions:
+    if not releases_model(plan.recipe, plan.partition) or not descriptions or not shared:
         return None
     recipe = replace(plan.recipe, residual=False)
     model = replace(plan, recipe=recipe)
@@ -64,9 +65,8 @@ def write_shared_model(
         model = model.describing(descriptions)
     space = TagSpace.of(tuple(descriptions), plan.study.model.tag_scheme)
     tagger = model.tagger(space)
-    load(tagger, done.shared)
+    load(tagger, shared)
     place = owner_folder(folder / SHARED_MODEL)
-    facts = model_facts(plan.study, plan.mechanism, done.rounds, initial)
     save_tagger(
         place,
         tagger,
@@ -74,12 +74,12 @@ def write_shared_model(
         space,
         context=plan.files.context,
         paths=plan.files.paths,
-        facts=facts,
+        facts=dict(facts),
         descriptions=descriptions,
     )
     context = plan.files.context
     card = shared_card(
-        facts,
+        dict(facts),
         f"{recipe.name}: {recipe.composition}",
         plan.files.words.origin.name,
         None if context is None else context.name,

@@ -6,6 +6,7 @@ from fedner.errors import FednerError
 from fedner.federated.algorithms import Algorithm
 from fedner.federated.answering import PATIENCE, Answering
 from fedner.federated.encoding import require_encodable
+from fedner.federated.encrypted_sum import KEYS
 from fedner.federated.messages import Order, Reply, ScoreReport
 from fedner.federated.platform import Platform
 from fedner.federated.secure.opened import FILE as OPENED
@@ -15,11 +16,12 @@ from fedner.runs.local_training import finetune, train_baseline, train_private_p
 from fedner.runs.parts import require_hidden
 from fedner.runs.reply_log import REPLIES, ReplyLog, sent_of
 from fedner.runs.schedule import algorithm_for, num_rounds
+from fedner.runs.shared_model import model_facts, write_shared_model
 from fedner.runs.site import Site
 from fedner.runs.site_platform import build_platform
 from fedner.runs.site_results import score_report, write_results
 from fedner.runs.site_taggers import finished_methods, keep_tagger
-from fedner.runs.sums import OwnPart, simulated_identities, summation_of
+from fedner.runs.sums import OwnPart, is_signed, simulated_identities, summation_of
 from fedner.training import load
 
 
@@ -48,7 +50,7 @@ class SiteAnswer:
             site: The platform.
             algorithm: The federation's; None takes the one that the study names.
             summation: How replies become one sum; None takes what the study says, under a secure
-                sum with the keys of a simulation.
+                or encrypted sum with the keys of a simulation.
             patience: How many seconds it waits for another process that works in its folder.
 
         Raises:
@@ -96,15 +98,29 @@ def simulated_sum(site: Site, algorithm: Algorithm) -> Summation:
         FednerError: The study is deployed: its platforms sign with keys of their own.
     """
     study = site.study
-    if not study.transport.secure_sum:
+    if not is_signed(study):
         return summation_of(study, algorithm)
     if study.is_deployed:
         raise FednerError(
-            f"{site.name}: a secure sum of a deployed study without the platform's own key",
+            f"{site.name}: a hidden sum of a deployed study without the platform's own key",
             "Take part with `fedner platform start`, or give a summation with identities.",
         )
-    own = OwnPart(simulated_identities(study), site.folder.path / OPENED)
+    place = site.folder.path
+    own = OwnPart(simulated_identities(study), place / OPENED, place / KEYS)
     return summation_of(study, algorithm, own)
+
+
+def _write_shared_model(site: Site, order: Order) -> None:
+    """Write the model that the run releases: of an encrypted run only platforms have the weights.
+
+    Under differential privacy, and where the run began with another model, a platform does not know
+    all that the model must say of itself: it writes none.
+    """
+    study = site.study
+    if study.privacy.enabled or study.model.initial is not None:
+        return
+    facts = {**model_facts(study, None, ()), "rounds": order.round}
+    write_shared_model(site.folder.path, site.blueprint, order.shared, facts)
 
 
 def _built(site: Site, algorithm: Algorithm, _: str) -> Platform:
@@ -132,6 +148,8 @@ def finish(site: Site, algorithm: Algorithm, order: Order, platform: Platform) -
     if study.training.finetune_epochs:
         finetune(site, tagger)
     keep_tagger(site, FEDERATED, tagger)
+    if study.transport.encryption is not None:
+        _write_shared_model(site, order)
     wants_baseline = LOCAL_ONLY in study.training.baselines
     if wants_baseline and LOCAL_ONLY not in finished_methods(site):
         train_baseline(site, algorithm, lambda _: None)

@@ -53,7 +53,9 @@ def _with_own_partition(settings: Public) -> Public:
 def norm_factor_in_force(settings: Settings | Study) -> float | None:
     """Return how many times the median makes a norm absurd; None where no norm is compared."""
     given = settings.participation.norm_factor
-    is_seen = not settings.transport.secure_sum and not releases_sum(settings)
+    transport = settings.transport
+    is_hidden = transport.secure_sum or transport.encryption is not None
+    is_seen = not is_hidden and not releases_sum(settings)
     return _NORM_FACTOR if given is None and is_seen else given
 
 

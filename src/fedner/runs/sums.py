@@ -1,4 +1,4 @@
-"""How updates of a study become one sum: in the clear, or by a secure sum ([transport])."""
+"""How updates of a study become one sum: in the clear, masked or encrypted ([transport])."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from fedner.errors import FednerError
 from fedner.federated.algorithms import Algorithm
+from fedner.federated.encrypted_sum import encrypted_sum
 from fedner.federated.grid import Grid
 from fedner.federated.secure_sum import GRID, mean_scales, secure_sum
 from fedner.federated.sizes import platform_weights
@@ -14,6 +15,7 @@ from fedner.federated.summation import PLAIN, Summation
 from fedner.privacy.mechanisms import MECHANISMS, Mechanism
 from fedner.privacy.noise_shares import grid_step
 from fedner.privacy.sum_terms import SumTerms
+from fedner.runs.encryption import encryption_plan, encryption_problems
 from fedner.runs.study_defaults import colluding_in_force, releases_sum
 from fedner.settings import SettingProblem, Settings, Study
 
@@ -26,15 +28,17 @@ _WHY_NOT_SINGLE = "Under a secure sum nobody sees a single update."
 
 @dataclass(frozen=True, slots=True)
 class OwnPart:
-    """What a platform brings to a secure sum.
+    """What a platform brings to a secure or encrypted sum.
 
     Attributes:
         identities: What it signs with, and knows others by.
         record: Where it keeps which sums it opened; None keeps that in memory.
+        keys: Where it keeps the key of an encrypted run; None keeps that in memory.
     """
 
     identities: "MakeIdentity"
     record: Path | None = None
+    keys: Path | None = None
 
 
 def summation_of(study: Study, algorithm: Algorithm, own: OwnPart | None = None) -> Summation:
@@ -47,13 +51,19 @@ def summation_of(study: Study, algorithm: Algorithm, own: OwnPart | None = None)
             sign with keys that follow from the study.
 
     Raises:
-        FednerError: The study asks for a secure sum that its platforms cannot have.
+        FednerError: The study asks for a sum that its platforms cannot have.
     """
-    if not study.transport.secure_sum:
+    if not is_signed(study):
         return PLAIN
-    if own is not None:
-        return secure_sum(sum_plan(study, algorithm), own.identities, own.record)
-    return secure_sum(sum_plan(study, algorithm), simulated_identities(study))
+    part = OwnPart(simulated_identities(study)) if own is None else own
+    if study.transport.encryption is not None:
+        return encrypted_sum(encryption_plan(study, algorithm), part.identities, part.keys)
+    return secure_sum(sum_plan(study, algorithm), part.identities, part.record)
+
+
+def is_signed(study: Study) -> bool:
+    """Whether platforms hide their updates, and sign what they tell each other for that."""
+    return study.transport.secure_sum or study.transport.encryption is not None
 
 
 def simulated_identities(study: Study) -> "MakeIdentity":
@@ -102,12 +112,15 @@ def sum_terms(settings: Settings | Study) -> SumTerms:
     return SumTerms(number, colluding_in_force(settings), asked.quorum)
 
 
-def sum_problems(settings: Settings, mechanism: Mechanism | None) -> Iterator[SettingProblem]:
-    """Yield all that a secure sum does not go together with.
+def sum_problems(
+    settings: Settings, mechanism: Mechanism | None, algorithm: Algorithm | None
+) -> Iterator[SettingProblem]:
+    """Yield all that a secure or encrypted sum does not go together with.
 
     Args:
         settings: The settings.
         mechanism: What protects the platforms' units; None without differential privacy.
+        algorithm: What platforms and coordinator compute; None where the settings name none.
     """
     transport = settings.transport
     yield from _norm_problems(settings)
@@ -116,6 +129,8 @@ def sum_problems(settings: Settings, mechanism: Mechanism | None) -> Iterator[Se
             "transport.secure_sum", f"false with mechanism {mechanism.name!r}", "true",
             "Each platform adds a share of the noise: a single update has too little.",
         )  # fmt: skip
+    if transport.encryption is not None:
+        yield from encryption_problems(settings, mechanism, algorithm)
     if not transport.secure_sum:
         if transport.colluding is not None:
             yield SettingProblem(

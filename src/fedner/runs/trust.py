@@ -24,6 +24,14 @@ SUMMED = (
 )
 
 
+ENCRYPTED = (
+    "The other platforms must be trusted: they have the key, and read sums and the model, whose "
+    "telling about single texts is not bounded. Updates, sums and weights were encrypted, and the "
+    "server has no key: of them it learns nothing as long as no platform works together with it "
+    "(in a simulation on one machine its owner sees all)."
+)
+
+
 def trust_note(settings: Study, mechanism: MechanismFacts | None) -> str:
     """Return whom the platforms of a run must trust.
 
@@ -36,6 +44,8 @@ def trust_note(settings: Study, mechanism: MechanismFacts | None) -> str:
         noise of its own that no seed can repeat.
     """
     held = settings.privacy
+    if mechanism is None and settings.transport.encryption is not None:
+        return ENCRYPTED
     if mechanism is None and settings.transport.secure_sum:
         terms = sum_terms(settings)
         return SUMMED.format(least=terms.least_survivors, colluding=terms.colluding)

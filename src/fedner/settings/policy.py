@@ -42,7 +42,8 @@ class PolicySettings(OwnSection):
     study without any). `unit` is the smallest that must be protected. `noise_places` says who may
     add noise: across machines the server ("central") must be named here. `epsilon` bounds what one
     study may spend over all its runs, `epsilon_in_all` what all studies together may, on top of
-    what the ledger grants. `secure_sum` takes part only where the server sees nothing but sums;
+    what the ledger grants. `secure_sum` takes part only where the server sees nothing but sums,
+    `encryption` only where it sees neither sums nor weights;
     `min_others` says how many other platforms must be in a sum; `pinned` asks for the pinned
     certificate of each of them. `accepts_simulation` lets noise come from a seed of the study,
     which protects nobody: for rehearsals with synthetic texts.
@@ -68,6 +69,7 @@ class PolicySettings(OwnSection):
     epsilon: Rate | None = None
     epsilon_in_all: Rate | None = None
     secure_sum: bool = False
+    encryption: bool = False
     min_others: Annotated[int, Field(ge=0)] = 0
     pinned: bool = False
     accepts_simulation: bool = False

@@ -115,8 +115,10 @@ def _described(study: Study, used: str) -> str:
 def _company_problems(study: Study, own: PlatformSettings) -> Iterator[SettingProblem]:
     """Yield a study whose server sees single updates, or sums of too few."""
     if own.policy.secure_sum and not study.transport.secure_sum:
+        yield SettingProblem("policy.secure_sum", "a study without a secure sum", "a secure sum")
+    if own.policy.encryption and study.transport.encryption is None:
         yield SettingProblem(
-            "policy.secure_sum", "a study whose server sees each update", "a secure sum"
+            "policy.encryption", "a study whose server has the weights", "encrypted sums"
         )
     asked = study.participation
     bounds = (len(study.platforms), asked.sample, asked.quorum)

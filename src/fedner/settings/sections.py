@@ -349,10 +349,15 @@ class TransportSettings(Section):
     With `secure_sum` updates are masked: the server opens the sum of all, and sees no single one.
     `colluding` platforms, 1 where it is left out, may then work together with the server without
     learning more.
+
+    With `encryption = "ckks"` updates are encrypted with a key that the platforms alone have: the
+    server adds them up and sees neither updates nor sums nor weights. A platform that works
+    together with it reads all of them.
     """
 
     encoding: Encoding = "float32"
     secure_sum: bool = False
+    encryption: Literal["ckks"] | None = None
     colluding: Annotated[int, Field(ge=0, le=1000)] | None = None
 
 

@@ -27,7 +27,8 @@ from fedner.federated.secure.keys import (
 from fedner.federated.secure.wire import digest, packed, unpacked
 from fedner.federated.summation import SumRefusedError
 
-_PARTS = 6
+_PARTS = 7
+_MOST_ARITHMETIC = 32  # bytes
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,11 +97,13 @@ class Held(NamedTuple):
         after: The round after which its copy of the server's state is.
         key: The name of the run's key that it has; empty where it has none.
         state: The code of its state; empty where it has no key.
+        arithmetic: The digest of what it computes of fixed numbers (`mirror.arithmetic`).
     """
 
     after: int = 0
     key: bytes = b""
     state: bytes = b""
+    arithmetic: bytes = b""
 
 
 class Announcement(NamedTuple):
@@ -149,11 +152,13 @@ def parsed_announcement(data: bytes) -> Announcement:
     Raises:
         FednerError: If they are none.
     """
-    identity, channel, after, key, state, signature = unpacked(data, _PARTS)
+    identity, channel, after, key, state, arithmetic, signature = unpacked(data, _PARTS)
     lengths = {len(key), len(state)}
     if len(channel) != KEY_BYTES or lengths not in ({0}, {KEY_BYTES}):
         raise FednerError("keys of another length")
-    held = Held(int.from_bytes(after, "big"), key, state)
+    if len(arithmetic) > _MOST_ARITHMETIC:
+        raise FednerError("a digest of another length")
+    held = Held(int.from_bytes(after, "big"), key, state, arithmetic)
     return Announcement(identity, channel, held, signature)
 
 
@@ -178,15 +183,24 @@ def read_announcement(
 
 
 def key_giver(announced: Mapping[str, Announcement]) -> str:
-    """Return who seals the run's key for those without it: the first that has it, or the first.
+    """Return whose key is the run's: who seals it for all others that have it not.
 
-    Raises:
-        SumRefusedError: If two have different keys.
+    Where nobody has a key it is the first by name, which makes one. A platform that made one and
+    was gone before it could hand it over has another key than those who went on: the key with the
+    most rounds behind it counts, then the one that most have, then that of the first by name.
     """
-    holders = sorted(name for name, each in announced.items() if each.held.key)
-    if len({announced[name].held.key for name in holders}) > 1:
-        raise SumRefusedError("platforms of this run have different keys")
-    return holders[0] if holders else min(announced)
+    holders: dict[bytes, list[str]] = {}
+    for name, each in sorted(announced.items()):
+        if each.held.key:
+            holders.setdefault(each.held.key, []).append(name)
+    if not holders:
+        return min(announced)
+
+    def rank(names: list[str]) -> tuple[int, int]:
+        return max(announced[name].held.after for name in names), len(names)
+
+    most = max(map(rank, holders.values()))
+    return min(names[0] for names in holders.values() if rank(names) == most)
 
 
 def odd_states(
@@ -195,7 +209,7 @@ def odd_states(
     context: RoundContext,
     own: tuple[int, bytes],
 ) -> list[str]:
-    """Return the platforms whose state after the same round is another than one's own.
+    """Return the platforms with the same key whose state after the same round is another.
 
     Args:
         announced: What everybody announced.
@@ -207,7 +221,7 @@ def odd_states(
     return sorted(
         name
         for name, each in announced.items()
-        if each.held.key
+        if each.held.key == secret.name
         and each.held.after == after
         and not hmac.compare_digest(each.held.state, secret.state_code(context, name, state))
     )
@@ -220,11 +234,11 @@ def seal_secret(
     sender: str,
     announced: Mapping[str, Announcement],
 ) -> dict[str, bytes]:
-    """Return the secret, sealed for each platform that announced none, by name."""
+    """Return the secret, sealed for each platform that has another or none, by name."""
     return {
         name: sealed_for(own, each.channel, context, sender, name, secret.data, "run key")
         for name, each in sorted(announced.items())
-        if not each.held.key and name != sender
+        if each.held.key != secret.name and name != sender
     }
 
 

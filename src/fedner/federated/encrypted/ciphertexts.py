@@ -6,8 +6,6 @@ size. What is decrypted is rounded to whole numbers in here, before anybody sees
 says why).
 """
 
-import math
-from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -62,20 +60,21 @@ def encrypt(key: RunKey, values: npt.ArrayLike, share: float) -> Ciphertexts:
     import tenseal
 
     found = key.parameters
-    counts = rounded_counts(found, values, share)
+    pieces = rounded_counts(found, values, share)
     parts = (
-        tenseal.ckks_vector(key.context, each.tolist(), found.scale).serialize()
-        for each in _pieces(counts, found.slots)
+        tenseal.ckks_vector(key.context, each.tolist(), found.scale).serialize() for each in pieces
     )
-    return Ciphertexts(counts.size, packed(*parts))
+    return Ciphertexts(np.size(values), packed(*parts))
 
 
 def rounded_counts(parameters: CkksParameters, values: npt.ArrayLike, share: float) -> Row:
-    """Return numbers as whole multiples of the step, if they are within a share of the range.
+    """Return numbers as whole multiples of the step, a row for each ciphertext.
+
+    Zeros fill up the last row; they are checked too when the sum is decrypted.
 
     Raises:
         NotFiniteError: If a number is not finite.
-        OutOfRangeError: If one is outside of the share.
+        OutOfRangeError: If the norm of a row is outside of the platform's share of the range.
     """
     if not 0 < share <= 1:
         raise FednerError(f"encrypted sum: a share of {share!r}; expected above 0, at most 1")
@@ -84,20 +83,23 @@ def rounded_counts(parameters: CkksParameters, values: npt.ArrayLike, share: flo
     np.rint(counts, out=counts)
     if counts.ndim != 1:
         raise FednerError(f"encrypted sum: numbers of {counts.ndim} dimensions; expected one row")
-    largest = float(np.abs(counts).max()) if counts.size else 0.0
-    if not math.isfinite(largest):
+    if not np.isfinite(counts).all():
         raise NotFiniteError("numbers refused before they are encrypted: some are not finite")
-    if largest > math.floor(share * parameters.largest_count):
+    pieces = np.zeros((-(-counts.size // parameters.slots), parameters.slots))
+    pieces.reshape(-1)[: counts.size] = counts
+    if (_norms(pieces) > share * parameters.largest_count).any():
         raise OutOfRangeError(
-            f"numbers refused before they are encrypted: some are larger than "
-            f"{share * parameters.largest:g}, this platform's share of the range",
+            f"numbers refused before they are encrypted: the norm of {parameters.slots} of them is "
+            f"above {share * parameters.largest:g}, this platform's share of the range",
             "Lower the learning rate or max_grad_norm: no sound update is that large.",
         )
-    return counts
+    return pieces
 
 
-def _pieces(row: Row, length: int) -> Iterable[Row]:
-    return (row[begin : begin + length] for begin in range(0, row.size, length))
+def _norms(pieces: Row) -> Row:
+    with np.errstate(over="ignore"):  # infinity is above every bound
+        found: Row = np.sqrt(np.square(pieces).sum(axis=1))
+    return found
 
 
 class RunningSum:
@@ -152,22 +154,20 @@ def decrypt_counts(key: RunKey, total: Ciphertexts, num_numbers: int) -> Counts:
         DecryptionError: If they hold no whole numbers: do not use the key again.
     """
     vectors = read_vectors(key.context, key.parameters, total, num_numbers)
-    numbers = np.empty(num_numbers, np.float64)
-    begin = 0
-    for vector in vectors:
-        piece = vector.decrypt()
-        numbers[begin : begin + len(piece)] = piece
-        begin += len(piece)
+    numbers = np.empty((len(vectors), key.parameters.slots), np.float64)
+    for piece, vector in zip(numbers, vectors, strict=True):
+        piece[:] = vector.decrypt()
     whole = np.rint(numbers)
-    is_sound = np.abs(numbers - whole) <= key.parameters.most_noise
-    is_sound &= np.abs(whole) <= key.parameters.largest_count
-    if not is_sound.all():
+    is_sound = bool((np.abs(numbers - whole) <= key.parameters.most_noise).all())
+    is_sound &= bool((_norms(whole) <= key.parameters.largest_count).all())
+    found = whole.reshape(-1)
+    if not is_sound or found[num_numbers:].any():
         raise DecryptionError(
             "the encrypted sum does not decrypt to whole numbers: another key, or altered bytes",
             "The run cannot go on with its key. Ask who runs the server what happened, then begin "
             "another run.",
         )
-    return whole.astype(np.int64)
+    return found[:num_numbers].astype(np.int64)
 
 
 def decrypt(key: RunKey, total: Ciphertexts, num_numbers: int) -> Row:
@@ -191,31 +191,25 @@ def read_vectors(
     """
     import tenseal
 
-    lengths = _lengths(num_numbers, parameters.slots)
     if row.num_numbers != num_numbers:
         raise FednerError(
             f"encrypted sum: a row of {row.num_numbers} numbers; expected {num_numbers}"
         )
-    parts = unpacked(row.data, len(lengths))
     vectors = []
-    for data, length in zip(parts, lengths, strict=True):
+    for data in unpacked(row.data, -(-num_numbers // parameters.slots)):
         if len(data) > 2 * parameters.degree * 8 + _HEADER_BYTES:
             raise FednerError(f"encrypted sum: a ciphertext of {len(data)} bytes")
         try:
             vector = tenseal.ckks_vector_from(context, data)
         except Exception as error:
             raise FednerError("encrypted sum: a ciphertext that cannot be read") from error
-        if not _is_fresh(vector, parameters, length):
+        if not _is_fresh(vector, parameters):
             raise FednerError("encrypted sum: a ciphertext of other parameters")
         vectors.append(vector)
     return vectors
 
 
-def _lengths(num_numbers: int, slots: int) -> Sequence[int]:
-    return [min(slots, num_numbers - begin) for begin in range(0, num_numbers, slots)]
-
-
-def _is_fresh(vector: Any, parameters: CkksParameters, length: int) -> bool:
+def _is_fresh(vector: Any, parameters: CkksParameters) -> bool:
     """Whether a ciphertext is one of `encrypt`, or a sum of such.
 
     Its ring and its modulus are those of the context: SEAL reads no other.
@@ -225,5 +219,5 @@ def _is_fresh(vector: Any, parameters: CkksParameters, length: int) -> bool:
         len(held) == 1
         and held[0].size() == 2
         and held[0].scale == parameters.scale
-        and vector.size() == length
+        and vector.size() == parameters.slots
     )

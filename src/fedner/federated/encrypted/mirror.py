@@ -10,7 +10,8 @@ folders.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from hashlib import sha256
 from pathlib import Path
 
 import torch
@@ -18,12 +19,15 @@ import torch
 from fedner.errors import FednerError
 from fedner.federated.aggregate import Combined, share_of
 from fedner.federated.algorithms.algorithm import Algorithm, Server
+from fedner.federated.checkpoints import drop_after, stored_rounds
 from fedner.federated.ema import averaged, require_decay
 from fedner.federated.messages import nothing_shared
 from fedner.federated.server_state import restore_server, server_tensors, store_server
 from fedner.federated.summation import Totals, divided_total, parts_of
 from fedner.tensor_files import tensors_digest
-from fedner.tensors import SharedState
+from fedner.tensors import SharedState, map_shared
+
+_NUM_PROBED, _NUM_STEPS = 1003, 3  # not a multiple of what a processor computes at once
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +67,7 @@ class Mirror:
     @classmethod
     def begun(cls, plan: MirrorPlan, initial: SharedState) -> "Mirror":
         """Return the copy before the first round."""
-        return cls(plan, plan.algorithm.init(initial))
+        return cls(plan, plan.algorithm.init(on_cpu(initial)))
 
     @property
     def shared(self) -> SharedState:
@@ -122,14 +126,48 @@ class Mirror:
 
     @classmethod
     def restored(
-        cls, plan: MirrorPlan, initial: SharedState, folder: Path, round_: int
-    ) -> "Mirror":
-        """Return the copy that was stored under a round.
+        cls, plan: MirrorPlan, initial: SharedState, folder: Path, newest: int
+    ) -> "Mirror | None":
+        """Return the newest stored copy that is not newer than a round; later ones are dropped.
+
+        Returns:
+            The copy; None where none is stored.
 
         Raises:
             FednerError: If it is of another model or algorithm.
         """
-        like = plan.algorithm.init(initial)
+        drop_after(folder, newest)
+        rounds = stored_rounds(folder)
+        if not rounds:
+            return None
+        like = plan.algorithm.init(on_cpu(initial))
         has_ema = plan.ema_decay is not None
-        server, ema, _ = restore_server(folder, round_, like, has_ema=has_ema)
-        return cls(plan, server, round_, ema)
+        server, ema, _ = restore_server(folder, rounds[-1], like, has_ema=has_ema)
+        return cls(plan, server, rounds[-1], ema)
+
+
+def on_cpu(state: SharedState) -> SharedState:
+    """Return a copy on the CPU: the same bits at every platform, whatever it trains with."""
+    return map_shared(lambda each: each.detach().to("cpu", copy=True), state)
+
+
+def arithmetic(plan: MirrorPlan) -> bytes:
+    """Return a digest of what this machine makes of fixed numbers in some steps of the server.
+
+    Copies must be the same to the bit. Another release of torch, or another kind of processor, may
+    round otherwise: that is found by this before the first round, not by a run that ends.
+    """
+    alone = replace(plan, weights={"probe": 1.0})
+    mirror = Mirror.begun(alone, SharedState({"probe": _numbers(0).float()}))
+    for round_ in range(1, _NUM_STEPS + 1):
+        totals = {"tensors/probe": _numbers(round_)}
+        if mirror.server.extra:
+            totals["extra/probe"] = _numbers(-round_)
+        mirror.advance(round_, totals, ["probe"], {"probe": 3})
+    return sha256(mirror.digest()).digest()
+
+
+def _numbers(number: int) -> torch.Tensor:
+    """Return numbers between -0.5 and 0.5 that are the same to the bit on every machine."""
+    counts = (torch.arange(_NUM_PROBED) * 7919 + number * 104729) % 65537
+    return counts.double() / 65536 - 0.5

@@ -7,11 +7,13 @@ here is approximate: a number x is rounded to the whole number k nearest to x / 
 encrypted, k is encrypted with a scale that lifts it above the noise, and what is decrypted is
 rounded again. With n summands, a ring of degree N and noise of standard deviation s in every
 coefficient, the noise of a decrypted number has the standard deviation s * sqrt(n * N / 2) / scale.
-The scale is the least power of two for which `_NUM_DEVIATIONS` of these are at most `_MOST_NOISE`:
+The scale is the least whole number for which `_NUM_DEVIATIONS` of these are at most `_MOST_NOISE`:
 the rounding then gives the sum of all k, the same at every platform, and nothing of the noise.
 
     error    at most n * step / 2 in all: the first rounding
-    range    the sum of all |k| is at most 2**(bits of the modulus - 2) / scale
+    range    a ciphertext holds N / 2 numbers z; each coefficient of its polynomial is a mean of
+             z times roots of one, so that it is at most norm(z) / sqrt(N / 2). The norms of all
+             summands together are at most sqrt(N / 2) * 2**(bits of the modulus - 2) / scale steps
 
 Sums need no multiplication: one prime is the modulus of all ciphertexts. `tenseal` wants a second
 one for keys that are never used; no ciphertext has it, yet the bound on both together is that of
@@ -27,10 +29,11 @@ MOST_ERROR = 1e-6
 # Ternary secrets, 128 bits of security against classical attacks: bits of all primes, by degree.
 _MOST_BITS = {4096: 109, 8192: 218, 16384: 438}
 _LEAST_PRIME, _MOST_PRIME = 30, 60
+_LEAST_COUNT = 2**32
 # Noise of a coefficient of a fresh ciphertext in SEAL, and what encoding rounds away.
 _DEVIATION = math.sqrt(3.24**2 + 1 / 12)
-_NUM_DEVIATIONS = 12  # below 1e-32 for a number
-_MOST_NOISE = 0.375  # below a half, so that another key, or altered bytes, are noticed
+_NUM_DEVIATIONS = 9  # exceeded with a probability of 2e-19 for a number
+_MOST_NOISE = 0.45  # below a half, so that another key, or altered bytes, are noticed
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +42,7 @@ class CkksParameters:
 
     Attributes:
         num_summands: How many platforms are added up at most.
-        step: What whole numbers count; a power of two.
+        step: What whole numbers count.
         degree: N, of the ring; a ciphertext holds half as many numbers.
         modulus_bits: The bits of the prime that ciphertexts are taken modulo.
     """
@@ -53,9 +56,8 @@ class CkksParameters:
         """Refuse parameters that are not safe, not exact or leave no room."""
         if self.num_summands < 1:
             raise FednerError(f"encrypted sum: {self.num_summands} summands; expected at least 1")
-        is_power = self.step > 0 and math.isfinite(self.step) and math.frexp(self.step)[0] == 0.5
-        if not is_power:
-            raise FednerError(f"encrypted sum: step {self.step!r}; expected a power of two")
+        if not (self.step > 0 and math.isfinite(self.step)):
+            raise FednerError(f"encrypted sum: step {self.step!r}; expected a number above 0")
         self._require_safe()
         if self.largest_error > MOST_ERROR:
             raise FednerError(
@@ -63,23 +65,26 @@ class CkksParameters:
                 f"{self.step:g} is up to {self.largest_error:.2g}; expected at most {MOST_ERROR:g}",
                 "Ask fewer platforms in a round (participation.sample).",
             )
-        if self.largest < 1:
+        if self.largest_count < _LEAST_COUNT:
             raise FednerError(
-                f"encrypted sum: with {self.num_summands} summands, step {self.step:g} and "
-                f"{self.modulus_bits} bits sums may be up to {self.largest:g}; expected at least 1"
+                f"encrypted sum: with {self.num_summands} summands and {self.modulus_bits} bits "
+                f"sums may have {self.largest_count} steps; expected at least {_LEAST_COUNT}"
             )
 
     @classmethod
     def for_range(cls, num_summands: int, largest: float) -> "CkksParameters":
-        """Return those with the finest step whose sums may be as large as a number.
+        """Return those with the finest step for summands whose norms come to a number together.
+
+        Args:
+            num_summands: How many platforms are added up at most.
+            largest: The largest norm of the numbers of one ciphertext.
 
         Raises:
             FednerError: If their error would be too large.
         """
         if not (math.isfinite(largest) and largest > 0):
             raise FednerError(f"encrypted sum: a range of {largest!r}; expected above 0")
-        room = cls(num_summands).largest_count
-        return cls(num_summands, 2.0 ** math.ceil(math.log2(largest / room)))
+        return cls(num_summands, largest / cls(num_summands).largest_count)
 
     def _require_safe(self) -> None:
         if self.degree not in _MOST_BITS:
@@ -111,7 +116,7 @@ class CkksParameters:
     def scale(self) -> float:
         """What whole numbers are multiplied by to stand above the noise."""
         noise = self._noise_deviations()
-        return 2.0 ** math.ceil(math.log2(noise / _MOST_NOISE))
+        return float(math.ceil(noise / _MOST_NOISE))
 
     @property
     def most_noise(self) -> float:
@@ -129,12 +134,12 @@ class CkksParameters:
 
     @property
     def largest_count(self) -> int:
-        """The largest sum of absolute values, as a multiple of the step."""
-        return int(2.0 ** (self.modulus_bits - 2) / self.scale)
+        """The largest norm of the numbers of one ciphertext, as a multiple of the step."""
+        return int(math.sqrt(self.slots) * 2.0 ** (self.modulus_bits - 2) / self.scale)
 
     @property
     def largest(self) -> float:
-        """The largest sum of absolute values."""
+        """The largest norm of the numbers of one ciphertext."""
         return self.largest_count * self.step
 
     def __str__(self) -> str:

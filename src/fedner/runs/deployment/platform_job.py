@@ -27,7 +27,7 @@ from fedner.runs.policy import GuardedAnswer, limit_process
 from fedner.runs.schedule import algorithm_for
 from fedner.runs.site import open_site
 from fedner.runs.site_answer import SiteAnswer
-from fedner.runs.sums import summation_of
+from fedner.runs.sums import is_signed, summation_of
 from fedner.settings import PlatformSettings
 
 _PATIENCE = 20.0  # seconds; the job of a server that was killed lingers for ten after its restart
@@ -86,9 +86,9 @@ def platform_answer(
 
 
 def _summation(job: Announced, home: Path, name: str) -> Summation:
-    """Return how updates become one sum: signed with the home's key where they are masked."""
+    """Return how updates become one sum: signed with the home's key where they are hidden."""
     algorithm = algorithm_for(job.study)
-    if not job.study.transport.secure_sum:
+    if not is_signed(job.study):
         return summation_of(job.study, algorithm)
     from fedner.runs.deployment.sum_identity import own_part
 

@@ -1,4 +1,4 @@
-"""Who signs in a secure sum across machines: the platforms' own keys, which the roster names.
+"""Who signs in hidden sums across machines: the platforms' own keys, which the roster names.
 
 A platform shows its public key with its first message of a round. The roster, signed by the
 authority and held against the platform's pins when the job was admitted, has the fingerprint of
@@ -15,6 +15,7 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import padding, rsa
 
 from fedner.errors import FednerError
+from fedner.federated.encrypted_sum import KEYS
 from fedner.federated.secure.identities import Identity
 from fedner.federated.secure.opened import FILE
 from fedner.runs.deployment.announcing import Announced
@@ -22,6 +23,7 @@ from fedner.runs.deployment.approvals import verified_roster
 from fedner.runs.deployment.homes import PlatformHome
 from fedner.runs.deployment.identity import fingerprint, read_key
 from fedner.runs.deployment.pins import roster_fingerprints
+from fedner.runs.deployment.places import run_folder
 from fedner.runs.deployment.taking_part import installed
 from fedner.runs.sums import OwnPart
 
@@ -70,7 +72,7 @@ def _padding() -> padding.PSS:
 
 
 def own_part(home: Path, job: Announced, name: str) -> OwnPart:
-    """Return what a platform brings to the secure sum of a job.
+    """Return what a platform brings to the secure or encrypted sums of a job.
 
     Args:
         home: The platform's home.
@@ -97,4 +99,4 @@ def own_part(home: Path, job: Announced, name: str) -> OwnPart:
             raise FednerError(f"this home is of {name!r}, not of {asked!r}")
         return HomeIdentity(key, known)
 
-    return OwnPart(identity, home / FILE)
+    return OwnPart(identity, home / FILE, run_folder(home, job.run) / KEYS)

@@ -284,7 +284,7 @@ def _with_paths(settings: Settings, vectors: Path | None, context: Path | None) 
 
 
 def _require_finished(run: RunFolder) -> int:
-    rounds = stored_rounds(run.path / "server")
+    rounds = stored_rounds(run.weights_folder())
     if not rounds or rounds[-1] != run.read_as(RunFacts, FACTS).rounds:
         raise FednerError(
             f"{run.path} is not finished", f"`fedner train {run.path} --resume` goes on with it."
@@ -298,7 +298,7 @@ def shared_weights(run: RunFolder) -> dict[str, Tensor]:
     Raises:
         FednerError: The run has not stored any.
     """
-    tensors, _ = read_state(run.path / "server", _require_finished(run))
+    tensors, _ = read_state(run.weights_folder(), _require_finished(run))
     return {
         key.removeprefix(SHARED): tensor
         for key, tensor in tensors.items()

@@ -9,6 +9,7 @@ from typing import Any
 
 from fedner.durable import is_disk_full
 from fedner.errors import FednerError
+from fedner.federated.encrypted.phases import CIPHERTEXTS
 from fedner.federated.engine import Answer
 from fedner.federated.messages import (
     Failure,
@@ -26,6 +27,7 @@ from fedner.runs.policy.extent import COUNTED, most_answers
 from fedner.runs.policy.orders import order_refusal
 from fedner.runs.site import Site
 from fedner.runs.study_policy import is_accepted_tensor
+from fedner.runs.sums import is_signed
 
 _log = logging.getLogger(__name__)
 _SECONDS_IN_HOUR = 3600
@@ -182,13 +184,17 @@ def _reply_problem(site: Site, reply: Update | ScoreReport | SumMessage) -> str 
 
 def _sum_problem(site: Site, message: SumMessage) -> str | None:
     """Return what is wrong with keys, shares or masked values that would be sent."""
-    if not site.study.transport.secure_sum:
+    if not is_signed(site.study):
         return "a part of a sum that the study does not have"
     if not {*message.entries} <= {*site.study.names}:
         return "entries for others than the platforms of the study"
     if not message.tensors:
         return None
     names = {key.partition("/")[2] for key in message.tensors}
+    if site.study.transport.encryption is not None:
+        if set(message.tensors) != {CIPHERTEXTS}:
+            return "values in the clear, where the study has encryption"
+        names = {*site.blueprint.partition.shared}
     return _tensor_problem(site, names, message.event)
 
 
@@ -198,8 +204,8 @@ def _noised_in_vain(site: Site, report: ScoreReport) -> bool:
 
 def _update_problem(site: Site, update: Update) -> str | None:
     names = {*update.tensors, *update.extra, *(key.partition("/")[2] for key in update.scales)}
-    if names and site.study.transport.secure_sum:
-        return "an update in the clear, where the study has a secure sum"
+    if names and is_signed(site.study):
+        return "an update in the clear, where the study hides updates"
     if update.loss is not None and (site.study.is_deployed or not site.own.policy.sends_loss):
         return "a loss that stays at home"
     return _tensor_problem(site, names, update.event)

@@ -5,11 +5,13 @@ What needs the platform itself (shapes, batches, rounds in order) is checked in 
 
 from collections.abc import Mapping
 
+from fedner.federated.encrypted.phases import APPLY
 from fedner.federated.messages import VERBS, Order, order_problem
 from fedner.runs.policy.process_limits import memory_refusal
 from fedner.runs.policy.refusal import refusal_of
 from fedner.runs.site import Site
 from fedner.runs.study_policy import crossing_problems, is_accepted_tensor
+from fedner.runs.sums import is_signed
 
 # The orders that bring the shared weights; others bring no tensor.
 _WITH_WEIGHTS = ("round", "evaluate", "finish")
@@ -50,15 +52,24 @@ def _tensor_refusal(site: Site, order: Order) -> str | None:
     shared = site.blueprint.partition.shared
     if not all(is_accepted_tensor(name, site.own) for name in shared):
         return "policy-tensors"
-    expected = set(shared) if order.verb in _WITH_WEIGHTS else set()
+    is_encrypted = site.study.transport.encryption is not None
+    has_weights = _has_first_weights(order) if is_encrypted else order.verb in _WITH_WEIGHTS
+    expected = set(shared) if has_weights else set()
     if set(order.shared) != expected or not set(order.extra) <= expected:
         return "order-tensors"
-    if order.verb == "sum" and not site.study.transport.secure_sum:
+    is_hidden = is_signed(site.study)
+    if order.verb == "sum" and not is_hidden:
         return "order-refused"
-    is_summed = site.study.transport.secure_sum and order.verb in ("sum", "round")
-    if order.relayed and not is_summed:
+    if order.relayed and not (is_hidden and order.verb in ("sum", "round")):
         return "order-tensors"
-    return None
+    has_total = is_encrypted and order.verb == "sum" and order.phase == APPLY
+    return "order-tensors" if bool(order.total) != has_total else None
+
+
+def _has_first_weights(order: Order) -> bool:
+    """Whether an order of an encrypted run brings weights: the first ones, and no others."""
+    is_first = order.verb == "round" or (order.verb == "sum" and order.phase == APPLY)
+    return is_first and order.round == 1
 
 
 def _extent_refusal(site: Site, order: Order, hours: float, num_left: int | None) -> str | None:

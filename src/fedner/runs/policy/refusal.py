@@ -24,6 +24,7 @@ _CODES: Mapping[str, str] = {
     "policy.epsilon_in_all": "policy-epsilon-in-all",
     "ledger": "policy-ledger",
     "policy.secure_sum": "policy-secure-sum",
+    "policy.encryption": "policy-encryption",
     "policy.min_others": "policy-others",
     "policy.pinned": "policy-pinned",
     "policy.max_rounds": "policy-rounds",
