@@ -18,7 +18,15 @@ from fedner.federated.encrypted.kept_key import ENDED_FILE, KEY_FILE, KeptKey
 from fedner.federated.encrypted.keys import KeylessContext, keyless_context
 from fedner.federated.encrypted.mirror import MirrorPlan
 from fedner.federated.encrypted.parameters import CkksParameters
-from fedner.federated.encrypted.phases import ANNOUNCE, APPLY, CIPHERTEXTS, ENCRYPT, HAND_OVER
+from fedner.federated.encrypted.phases import (
+    ANNOUNCE,
+    APPLY,
+    CIPHERTEXTS,
+    COMPARE,
+    ENCRYPT,
+    HAND_OVER,
+    SETTLE,
+)
 from fedner.federated.encrypted.plan import EncryptionPlan
 from fedner.federated.encrypted.platform_side import PlatformSide, as_tensors
 from fedner.federated.encrypted.server_side import ServerSide
@@ -356,6 +364,32 @@ def test_phases_out_of_turn_and_orders_without_weights_are_refused() -> None:
 def announced(federation: Federation, round_: int = 1) -> dict[str, bytes]:
     order = federation.order(round_, ANNOUNCE, NAMES)
     return {name: federation.side(name).phase(order).entries[name] for name in NAMES}
+
+
+def test_a_round_that_was_taken_is_not_announced_again() -> None:
+    federation = Federation()
+    federation.take(1)
+    federation.take(2)
+    for round_ in (1, 2):
+        with pytest.raises(SumRefusedError, match="is after round 2 already"):
+            federation.side("a").phase(federation.order(round_, ANNOUNCE, NAMES))
+    federation.side("a").phase(federation.order(2, COMPARE, NAMES))
+
+
+def test_too_few_are_no_round_and_may_compare_their_copies_after_the_last() -> None:
+    federation = Federation(plan_for(least=3))
+    federation.take(1)
+    two = ["a", "b"]
+    for first, second in ((ANNOUNCE, HAND_OVER), (COMPARE, SETTLE)):
+        round_ = 2 if first == ANNOUNCE else 1
+        order = replace(federation.order(round_, first, NAMES), shared=SharedState({}))
+        told = {name: federation.side(name).phase(order).entries[name] for name in two}
+        order = replace(order, phase=second, batches=dict.fromkeys(two, 1), relayed=told)
+        if first == ANNOUNCE:
+            with pytest.raises(SumRefusedError, match="2 platforms announced; expected 3 or more"):
+                federation.side("a").phase(order)
+        else:
+            assert not federation.side("a").phase(order).entries
 
 
 def test_announcements_that_are_missing_changed_or_of_strangers_are_refused() -> None:
