@@ -16,6 +16,7 @@ from fedner.federated.algorithms.fedadam import fedadam
 from fedner.federated.algorithms.fedavg import fedavg
 from fedner.federated.algorithms.fedner import fedner
 from fedner.federated.algorithms.scaffold import scaffold
+from fedner.federated.checkpoints import stored_rounds
 from fedner.federated.ema import averaged
 from fedner.federated.encrypted.ciphertexts import RunningSum, decrypt, encrypt
 from fedner.federated.encrypted.keys import KeylessContext, RunKey, keyless_context, make_run_key
@@ -156,11 +157,24 @@ def stepped_twice() -> Mirror:
 def test_a_stored_copy_goes_on_as_if_never_stopped(tmp_path: Path) -> None:
     whole = stepped_twice()
     whole.store(tmp_path)
+    assert Mirror.restored(whole.plan, initial(), tmp_path / "none", 2) is None
     again = Mirror.restored(whole.plan, initial(), tmp_path, 2)
+    assert again is not None
     assert again.digest() == whole.digest()
     for each in (whole, again):
         each.advance(3, totals(3), ["c"], dict.fromkeys(SIZES, 1))
     assert again.digest() == whole.digest()
+
+
+def test_copies_of_later_rounds_are_dropped(tmp_path: Path) -> None:
+    mirror = begun()
+    for round_ in (1, 2):
+        mirror.advance(round_, totals(round_), ["a", "b"], dict.fromkeys(SIZES, 1))
+        mirror.store(tmp_path)
+    back = Mirror.restored(mirror.plan, initial(), tmp_path, 1)
+    assert back is not None
+    assert back.round == 1
+    assert stored_rounds(tmp_path) == [1]
 
 
 def test_sums_of_other_rounds_or_other_tensors_are_refused_and_change_nothing() -> None:

@@ -217,12 +217,12 @@ def test_the_same_numbers_never_give_the_same_ciphertext(key: RunKey) -> None:
 
 
 def _two_in_one(key: RunKey) -> bytes:
-    """Return one message of `tenseal` with two ciphertexts, of three and of two numbers."""
-    whole = tenseal.ckks_vector(key.context, [1.0] * 5, PARAMETERS.scale).serialize()
-    sizes, rest = whole[:3], whole[3:]
-    assert sizes == b"\n\x01\x05"
+    """Return one message of `tenseal` with two ciphertexts of 1,024 numbers each."""
+    whole = tenseal.ckks_vector(key.context, [1.0] * 1024, PARAMETERS.scale).serialize()
+    sizes, rest = whole[:4], whole[4:]
+    assert sizes == b"\n\x02\x80\x08"
     scale = rest[-9:]
-    return b"\n\x02\x03\x02" + rest[:-9] * 2 + scale
+    return b"\n\x04\x80\x08\x80\x08" + rest[:-9] * 2 + scale
 
 
 def test_a_ciphertext_that_is_too_long_is_not_read(key: RunKey, keyless: KeylessContext) -> None:
@@ -246,7 +246,7 @@ def _product(key: RunKey) -> bytes:
     """Return a ciphertext of three polynomials with the scale of a sum."""
     context = key.context.copy()
     context.auto_relin = context.auto_rescale = False
-    vector = tenseal.ckks_vector(context, [1.0] * 5, math.sqrt(PARAMETERS.scale))
+    vector = tenseal.ckks_vector(context, [1.0] * 2048, math.sqrt(PARAMETERS.scale))
     data: bytes = (vector * vector).serialize()
     return data
 
@@ -262,7 +262,9 @@ BAD: dict[str, Callable[[RunKey], bytes]] = {
     "shorter": lambda key: packed(
         tenseal.ckks_vector(key.context, [1.0] * 5, PARAMETERS.scale).serialize()
     ),
-    "scale": lambda key: packed(tenseal.ckks_vector(key.context, [1.0] * 5, 2.0**20).serialize()),
+    "scale": lambda key: packed(
+        tenseal.ckks_vector(key.context, [1.0] * 2048, 2.0**20).serialize()
+    ),
     "ring": lambda _: _encrypted(CkksParameters(4, degree=8192)),
     "prime": lambda _: _encrypted(CkksParameters(10, modulus_bits=50)),
     "noise": lambda _: packed(bytes(100)),

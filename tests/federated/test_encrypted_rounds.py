@@ -2,6 +2,7 @@
 
 import gc
 import logging
+import shutil
 from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -17,10 +18,11 @@ from fedner.engines.workers import Workers
 from fedner.errors import FednerError
 from fedner.federated.algorithms import algorithm_named
 from fedner.federated.answering import answers
-from fedner.federated.checkpoints import platform_folder, stored_rounds
+from fedner.federated.checkpoints import platform_folder, read_state, stored_rounds
 from fedner.federated.encrypted import kept_totals
 from fedner.federated.encrypted.announcements import RunSecret
 from fedner.federated.encrypted.kept_key import KEY_FILE
+from fedner.federated.encrypted.kept_totals import KeptTotal, KeptTotals
 from fedner.federated.encrypted.keys import RunKey
 from fedner.federated.encrypted.mirror import MirrorPlan
 from fedner.federated.encrypted.parameters import CkksParameters
@@ -28,10 +30,11 @@ from fedner.federated.encrypted.phases import ANNOUNCE, APPLY, ENCRYPT, HAND_OVE
 from fedner.federated.encrypted.plan import EncryptionPlan
 from fedner.federated.encrypted_sum import encrypted_sum
 from fedner.federated.engine import Engine
-from fedner.federated.messages import Failure, Order, Reply, ScoreReport
+from fedner.federated.messages import Failure, Order, Reply, ScoreReport, SumMessage
 from fedner.federated.participation import Participation, choose
 from fedner.federated.platform import Platform
 from fedner.federated.run import RunRecord, RunSettings, run
+from fedner.federated.screening import Screen
 from fedner.federated.secure.identities import SimulatedIdentity
 from fedner.federated.secure_sum import mean_scales
 from fedner.federated.sizes import planned_batches, platform_weights
@@ -83,6 +86,7 @@ class Losing:
     inner: Engine
     is_lost: Lost = lambda _, __: False
     alter: Callable[[str, Order], Order] = lambda _, order: order
+    spoil: Callable[[Reply], Reply] = lambda reply: reply
     orders: list[tuple[str, Order]] = field(default_factory=list)
 
     @property
@@ -95,7 +99,7 @@ class Losing:
         gone = {name for name, order in sent.items() if self.is_lost(name, order)}
         reached = {name: order for name, order in sent.items() if name not in gone}
         if reached:
-            yield from self.inner.ask(reached, timeout)
+            yield from map(self.spoil, self.inner.ask(reached, timeout))
         for name in sorted(gone):
             yield Failure(name, orders[name].round, "platform-gone")
 
@@ -124,7 +128,9 @@ def go(
     asked: Participation | None = None,
     is_lost: Lost = lambda _, __: False,
     alter: Callable[[str, Order], Order] = lambda _, order: order,
+    spoil: Callable[[Reply], Reply] = lambda reply: reply,
     resume: bool = False,
+    engine: Losing | None = None,
     **changes: Any,
 ) -> Done:
     held, chosen = algorithm_named(algorithm), asked or Participation()
@@ -142,7 +148,8 @@ def go(
         summation=used,
         rounds=rounds + 10,
     )
-    engine = Losing(InProcess(made, NAMES, as_bytes=True), is_lost, alter)
+    if engine is None:
+        engine = Losing(InProcess(made, NAMES, as_bytes=True), is_lost, alter, spoil)
     every: dict[str, Any] = {} if folder is None else {"checkpoint_every": 1}
     plan = RunSettings(
         "test", rounds, BATCH, SIZES, chosen, study=STUDY, summation=used, **every, **changes
@@ -325,6 +332,117 @@ def test_sums_are_kept_only_as_long_as_somebody_may_need_them(
             most == 2
         )
         assert ("beta" in found.weights) == (most == 100)
+
+
+def test_platforms_that_live_on_go_back_with_the_server(tmp_path: Path) -> None:
+    found = go(folder=tmp_path, rounds=3)
+    (tmp_path / "server" / "round-000003.safetensors").unlink()
+    later = {name: dict(each) for name, each in found.weights.items()}
+    again = go(folder=tmp_path, rounds=3, resume=True, engine=found.engine)
+    assert again.record.resumed_from == 2
+    assert not again.record.rounds[2].failures
+    for name in NAMES:
+        copy, _ = read_state(platform_folder(tmp_path, name) / "server-copy", 3)
+        assert all(torch.equal(copy[f"shared/{key}"], each) for key, each in later[name].items())
+
+
+def test_first_weights_that_are_not_the_model_s_are_refused() -> None:
+    """Of a platform that gets them with the sum, since it was gone when all worked."""
+
+    def lying(name: str, order: Order) -> Order:
+        if name == "beta" and order.round == 1 and order.phase == APPLY:
+            return replace(order, shared=initial(a=1e9))
+        return order
+
+    found = go(rounds=1, asked=QUORUM, is_lost=lost_in(ENCRYPT, ["beta"], [1]), alter=lying)
+    codes = [(each.platform, each.code) for each in found.record.rounds[0].failures]
+    assert codes == [("beta", "platform-gone"), ("beta", "order-refused")]
+
+
+def total_of(*names: str) -> KeptTotal:
+    return KeptTotal(names, {"ciphertexts": torch.zeros(3, dtype=torch.uint8)})
+
+
+def test_kept_sums_are_of_their_run_and_round_and_none_is_later_than_a_new_one(
+    tmp_path: Path,
+) -> None:
+    for kept in (KeptTotals(), KeptTotals(tmp_path)):
+        for round_ in (1, 2, 3):
+            kept.keep("run", round_, total_of("a"))
+        kept.keep("run", 2, total_of("a", "b"))
+        assert kept.rounds() == [1, 2], "what came after was made of other weights"
+        found = kept.read("run", 2)
+        assert found is not None
+        assert found.names == ("a", "b")
+    assert KeptTotals(tmp_path).read("another run", 2) is None
+    (tmp_path / "sum-000002.safetensors").rename(tmp_path / "sum-000007.safetensors")
+    assert KeptTotals(tmp_path).read("run", 7) is None
+
+
+def test_a_run_that_begins_anew_has_no_sums_of_before(tmp_path: Path) -> None:
+    made = summation("fedner", Participation()).blind
+    assert made is not None
+    rounds = made(algorithm_named("fedner").init(initial()), tmp_path)
+    rounds.totals.keep("test", 1, total_of("a"))
+    rounds.begin()
+    assert rounds.totals.rounds() == []
+
+
+def test_a_sum_that_was_handed_out_is_not_asked_for_again_where_updates_are_charged(
+    tmp_path: Path,
+) -> None:
+    folder = tmp_path / "run"
+
+    def stopping(name: str, order: Order) -> bool:
+        if order.verb == "save" and order.round == 3:
+            raise StopError
+        return False
+
+    charged = summation("fedner", QUORUM, must_be_charged=True)
+    at_platform = partial(at_home, "fedner", QUORUM, folder, None)
+    sums = replace(charged, at_platform=at_platform)  # whose own updates nobody charges here
+    with pytest.raises(StopError):
+        go(folder=folder, is_lost=stopping, asked=QUORUM, sums=sums)
+    found = go(folder=folder, resume=True, asked=QUORUM, sums=sums)
+    asked = [order.round for _, order in found.engine.orders if order.verb == "round"]
+    assert set(asked) == {4}
+    assert len(found.weights) == 4
+
+
+def test_values_of_another_form_are_in_no_sum() -> None:
+    def spoil(reply: Reply) -> Reply:
+        if isinstance(reply, SumMessage) and reply.platform == "beta" and reply.tensors:
+            return replace(reply, entries={"alpha": b"x"})
+        return reply
+
+    found = go(rounds=1, asked=QUORUM, spoil=spoil)
+    (done,) = found.record.rounds
+    assert sorted(done.bytes_up) == ["alpha", "delta", "gamma"]
+    assert [(each.platform, each.code) for each in done.failures] == [("beta", "malformed")]
+
+
+def test_values_whose_ledger_is_another_are_in_no_sum(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Screen, "takes_cost", lambda _, message: message.platform != "beta")
+    found = go(rounds=1, asked=QUORUM)
+    assert sorted(found.record.rounds[0].bytes_up) == ["alpha", "delta", "gamma"]
+    with pytest.raises(FednerError, match="round 1, values: 3 of 4"):
+        go(rounds=1)
+
+
+def test_without_a_quorum_a_platform_that_lost_its_copy_and_the_sums_stops_the_run(
+    tmp_path: Path,
+) -> None:
+    folder = tmp_path / "run"
+    go(folder=folder, rounds=2)
+    shutil.rmtree(platform_folder(folder, "beta") / "server-copy")
+    with pytest.raises(FednerError, match=r"3 of 4 .*missed more encrypted sums"):
+        go(folder=folder, rounds=3, resume=True)
+    shutil.copytree(
+        platform_folder(folder, "alpha") / "server-copy",
+        platform_folder(folder, "beta") / "server-copy",
+    )
+    found = go(folder=folder, rounds=3, resume=True)  # that of another platform is the same
+    assert_alike(found, plain(rounds=3))
 
 
 def test_the_key_is_gone_after_the_last_round_and_a_finished_run_can_be_asked_again(

@@ -12,6 +12,7 @@ from fedner.errors import FednerError
 from fedner.federated.aggregate import WeightedMean, combine
 from fedner.federated.algorithms.algorithm import Server
 from fedner.federated.algorithms.fedavg import fedavg
+from fedner.federated.encrypted import platform_side
 from fedner.federated.encrypted.announcements import make_secret
 from fedner.federated.encrypted.ciphertexts import Ciphertexts, decrypt, encrypt
 from fedner.federated.encrypted.kept_key import ENDED_FILE, KEY_FILE, KeptKey
@@ -359,6 +360,75 @@ def test_phases_out_of_turn_and_orders_without_weights_are_refused() -> None:
     side.phase(federation.order(1, ANNOUNCE, NAMES))
     with pytest.raises(SumRefusedError, match="out of turn"):
         side.protect(federation.order(1, ENCRYPT, NAMES), pull("a", 1, initial()))
+
+
+def test_platforms_that_compute_other_bits_are_refused_by_name_and_keep_the_key(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    federation = Federation()
+    monkeypatch.setattr(platform_side, "arithmetic", lambda _: b"other")
+    federation.side("c").phase(federation.order(1, ANNOUNCE, NAMES))
+    monkeypatch.undo()
+    told = announced(federation)
+    order = replace(federation.order(1, HAND_OVER, NAMES), relayed=told)
+    with pytest.raises(SumRefusedError, match="c would compute other bits"):
+        federation.side("a").phase(order)
+    assert federation.side("a")._kept.read(STUDY, "run") is None, "none was made"
+
+
+def at_work(federation: Federation, round_: int = 1) -> tuple[PlatformSide, Order]:
+    """Return the first platform after its second phase, and the order of the third."""
+    told = announced(federation, round_)
+    order = federation.order(round_, HAND_OVER, NAMES)
+    for name in NAMES:
+        federation.side(name).phase(replace(order, relayed=told))
+    side = federation.side("a")
+    return side, side.filled(federation.order(round_, ENCRYPT, NAMES))
+
+
+def test_updates_leave_only_for_the_study_s_platforms_of_this_very_round() -> None:
+    update = pull("a", 1, initial())
+    for changes, words in (
+        ({"batches": {"a": 3, "b": 3, "c": 3}}, "other platforms than the study chooses"),
+        ({"run": "another"}, "another one than it announced for"),
+        ({"study": "6" * 64}, "another one than it announced for"),
+    ):
+        side, order = at_work(Federation())
+        with pytest.raises(SumRefusedError, match=words):
+            side.protect(replace(order, **changes), update)
+
+
+def test_what_left_is_counted_before_it_leaves() -> None:
+    side, order = at_work(Federation())
+    assert side.num_sent(order) == 0
+    side.protect(order, pull("a", 1, initial()))
+    assert side.num_sent(order) == 1
+
+
+def test_a_key_comes_from_its_giver_alone_and_a_sum_alone() -> None:
+    federation = Federation()
+    told = announced(federation)
+    order = replace(federation.order(1, HAND_OVER, NAMES), relayed=told)
+    sealed = {name: federation.side(name).phase(order).entries for name in NAMES}["a"]
+    side, work = federation.side("b"), federation.order(1, ENCRYPT, NAMES)
+    both = side.filled(replace(work, relayed={"a": sealed["b"], "c": b"more"}))
+    with pytest.raises(SumRefusedError, match="did not come from 'a'"):
+        side.protect(both, pull("b", 1, initial()))
+    federation = Federation()
+    federation.take(1)
+    federation.take(2, {APPLY: NAMES})
+    total = as_tensors(federation.totals[2][1])
+    more = replace(federation.order(2, APPLY, NAMES), total=total | {"more": torch.zeros(1)})
+    with pytest.raises(SumRefusedError, match="brings no encrypted sum"):
+        federation.side("a").phase(more)
+
+
+def test_a_key_that_ended_is_not_taken_from_others_either() -> None:
+    kept, secret = KeptKey(PARAMETERS), make_secret(PARAMETERS)
+    kept.end(secret)
+    with pytest.raises(SumRefusedError, match="was ended"):
+        kept.keep(STUDY, "run", secret)
+    assert kept.read(STUDY, "run") is None
 
 
 def announced(federation: Federation, round_: int = 1) -> dict[str, bytes]:

@@ -175,7 +175,7 @@ class EncryptedRounds:
     goes_on_from: dict[str, int] = field(default_factory=dict)
 
     def begin(self) -> None:
-        """Begin anew: sums of another beginning are dropped."""
+        """Begin anew: sums that were kept are dropped."""
         self.totals.drop_until(max(self.totals.rounds(), default=0))
 
     def take(self, engine: Engine, order: Order, screen: Screen, rules: RoundRules) -> HandedOut:
@@ -233,6 +233,8 @@ class EncryptedRounds:
         asking.note_gone(sorted(came.keys() - found), "malformed")
         asking.require_quorum(list(found), len(asking.engine.platforms), "announcements")
         require_one_arithmetic(found)
+        if not any(each.held.key for each in found.values()):
+            self.begin()  # those of a key that nobody here has: all let go of it at the end
         entries = {name: came[name].entries[name] for name in found}
         told = dict.fromkeys(found, entries)
         came = asking.ask(asking.sum_order(second, list(found)), list(found), told)
