@@ -66,7 +66,7 @@ def is_in_memory(pids: list[int], secret: bytes) -> bool:
 def test_the_bits_of_one_process_and_no_key_in_memory_or_files_of_the_server(
     tmp_path: Path,
 ) -> None:
-    with quick_keys(), live(tmp_path, encrypted_settings(12)) as federation:
+    with quick_keys(), live(tmp_path, encrypted_settings(6)) as federation:
         path = federation.settings[WARD]  # takes part only where the server sees nothing
         path.write_text(path.read_text() + "\n[policy]\nencryption = true\n")
         federation.start()
@@ -86,7 +86,7 @@ def test_the_bits_of_one_process_and_no_key_in_memory_or_files_of_the_server(
         assert job.is_done
         assert not key.exists(), "gone after the last round"
         assert_same_copies(federation, reference(federation, tmp_path / "reference"))
-        assert read_state(federation.homes.server.runs / RUN / "server", 12)[0] == {}
+        assert read_state(federation.homes.server.runs / RUN / "server", 6)[0] == {}
         for name, home in federation.homes.platforms.items():
             lines = [each for each in read_record(home.path / RECORD).lines if each.round == 2]
             told = [(each.verb, each.kind, bool(each.tensors)) for each in lines if each.code == ""]
