@@ -1,7 +1,9 @@
 """Encrypted sums over FLARE: sealed with the homes' keys; the server never has the key."""
 
 import os
+import signal
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -59,14 +61,27 @@ def memory_of(pid: int) -> Iterator[bytes]:
                 continue
 
 
+@contextmanager
+def asleep(pids: list[int]) -> Iterator[None]:
+    """Let processes sleep for a while."""
+    for pid in pids:
+        os.kill(pid, signal.SIGSTOP)
+    try:
+        yield
+    finally:
+        for pid in pids:
+            os.kill(pid, signal.SIGCONT)
+
+
 def is_in_memory(pids: list[int], secret: bytes) -> bool:
     return any(secret in piece for pid in pids for piece in memory_of(pid))
 
 
+@pytest.mark.slow
 def test_the_bits_of_one_process_and_no_key_in_memory_or_files_of_the_server(
     tmp_path: Path,
 ) -> None:
-    with quick_keys(), live(tmp_path, encrypted_settings(6)) as federation:
+    with quick_keys(), live(tmp_path, encrypted_settings(10)) as federation:
         path = federation.settings[WARD]  # takes part only where the server sees nothing
         path.write_text(path.read_text() + "\n[policy]\nencryption = true\n")
         federation.start()
@@ -74,19 +89,20 @@ def test_the_bits_of_one_process_and_no_key_in_memory_or_files_of_the_server(
         federation.submit()
         federation.wait_round(2)
         key = federation.homes.platforms[WARD].runs / RUN / KEYS / KEY_FILE
-        secret = key.read_bytes()[20_000:20_064]
-        assert is_in_memory(federation.job_pids(WARD), secret), "a platform has it"
-        server = [federation.processes[SERVER].pid, *federation.job_pids(SERVER)]
-        assert len(server) >= 2
-        assert not is_in_memory(server, secret)
-        files = [each for each in federation.homes.server.path.rglob("*") if each.is_file()]
-        assert any(each.name.startswith("sum-") for each in files)
-        assert not any(secret in each.read_bytes() for each in files)
+        with asleep(federation.job_pids(WARD)):  # so that the run waits
+            secret = key.read_bytes()[20_000:20_064]
+            assert is_in_memory(federation.job_pids(WARD), secret), "a platform has it"
+            server = [federation.processes[SERVER].pid, *federation.job_pids(SERVER)]
+            assert len(server) >= 2
+            assert not is_in_memory(server, secret)
+            files = [each for each in federation.homes.server.path.rglob("*") if each.is_file()]
+            assert any(each.name.startswith("sum-") for each in files)
+            assert not any(secret in each.read_bytes() for each in files)
         (job,) = federation.wait_done()
         assert job.is_done
         assert not key.exists(), "gone after the last round"
         assert_same_copies(federation, reference(federation, tmp_path / "reference"))
-        assert read_state(federation.homes.server.runs / RUN / "server", 6)[0] == {}
+        assert read_state(federation.homes.server.runs / RUN / "server", 10)[0] == {}
         for name, home in federation.homes.platforms.items():
             lines = [each for each in read_record(home.path / RECORD).lines if each.round == 2]
             told = [(each.verb, each.kind, bool(each.tensors)) for each in lines if each.code == ""]
