@@ -34,7 +34,7 @@ def headers(origin: object, destination: object) -> dict[str, object]:
         ("north", "north", "server", None),
         ("north", "north.job", "server.job", None),
         ("north.job", "north", "server", None),
-        ("north.job.part", "north.job", "server", None),
+        ("north.job.part", "north", "server", None),
         ("north.job.part", "job", "server", "it writes in the name of 'job'"),
         ("north", "south", "server", "it writes in the name of 'south'"),
         ("north", "north-2", "server", "it writes in the name of 'north-2'"),

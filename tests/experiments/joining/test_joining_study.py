@@ -1,5 +1,6 @@
 """The whole study, tiny: partners, cells with all their arms, and the command that runs them."""
 
+import argparse
 import contextlib
 import json
 import os
@@ -303,6 +304,55 @@ def test_ctrl_c_stops_cleanly_and_keeps_what_is_found(tmp_path: Path) -> None:
     while living(running_study.pid) and time.monotonic() - begun < 20:
         time.sleep(0.05)
     assert not living(running_study.pid)
+
+
+HALF_BEGUN = """
+    import os, signal
+    from multiprocessing import context
+    begin = context.SpawnProcess.start
+    def start(self):
+        begin(self)
+        os.kill(os.getpid(), signal.SIGINT)
+    context.SpawnProcess.start = start
+"""
+
+
+@pytest.mark.slow  # it starts real processes
+def test_ctrl_c_while_a_process_of_the_pool_begins(tmp_path: Path) -> None:
+    """The moment in which the process lives and the pool does not know it yet."""
+    script, paths = tmp_path / "study.py", [str(Path(__file__).parent)]
+    text = SCRIPT.format(paths=paths, arguments=command(tmp_path))
+    main = 'if __name__ == "__main__":\n'
+    script.write_text(text.replace(main, main + HALF_BEGUN))
+    study_ = subprocess.Popen(
+        [sys.executable, str(script)],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    )
+    _, errors = study_.communicate(timeout=60)
+    assert study_.returncode == running.INTERRUPTED, errors
+    assert errors.strip() == "stopped; the same command goes on from here"
+    begun = time.monotonic()
+    while living(study_.pid) and time.monotonic() - begun < 20:
+        time.sleep(0.05)
+    assert not living(study_.pid)
+
+
+def test_a_caller_that_wants_no_more_ends_the_pool(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It does not wait for what is under way: Ctrl-C may come while a caller stores something."""
+    ended: list[object] = []
+    end = running._end
+    monkeypatch.setattr(running, "_end", lambda pool: (ended.append(pool), end(pool)))
+    options = argparse.Namespace(jobs=1, seconds=60.0, out=Path())
+    run = running.Run(options, tiny_study.opened, time.monotonic())
+    with pytest.raises(RuntimeError, match="stored"), running._pool(run):
+        raise RuntimeError("stored")
+    assert len(ended) == 1
+    with running._pool(run):
+        pass
+    assert len(ended) == 1
 
 
 def num_lines(path: Path) -> int:

@@ -11,6 +11,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from multiprocessing import get_context
 from pathlib import Path
@@ -143,18 +144,14 @@ def _run_missing(run: Run) -> None:
     if not (tasks or partners or seeds):
         return
     with _pool(run) as pool:
-        try:
-            for task, _ in _finished(pool, run_partners, partners, run):
-                run.say(f"trained together: {task.name}")
-            for seed, found in _finished(pool, run_unseen, seeds, run):
-                add(out / UNSEEN, found)
-                run.say(f"unseen types, seed {seed}: {len(found)} scores")
-            for (cell, arms), fresh in _finished(pool, run_cells, tasks, run):
-                _add_points(out / POINTS, fresh)
-                run.say(f"{cell.name}: {len(fresh)} points of {len(arms)} arms")
-        except KeyboardInterrupt:
-            _end(pool)
-            raise
+        for task, _ in _finished(pool, run_partners, partners, run):
+            run.say(f"trained together: {task.name}")
+        for seed, found in _finished(pool, run_unseen, seeds, run):
+            add(out / UNSEEN, found)
+            run.say(f"unseen types, seed {seed}: {len(found)} scores")
+        for (cell, arms), fresh in _finished(pool, run_cells, tasks, run):
+            _add_points(out / POINTS, fresh)
+            run.say(f"{cell.name}: {len(fresh)} points of {len(arms)} arms")
 
 
 def needed_partners(tasks: Sequence[tuple[CellTask, tuple[str, ...]]]) -> list[PartnerTask]:
@@ -203,19 +200,40 @@ def _has_members(task: PartnerTask, out: Path) -> bool:
     )
 
 
-def _pool(run: Run) -> ProcessPoolExecutor:
-    return ProcessPoolExecutor(
-        run.options.jobs,
-        mp_context=get_context("spawn"),
-        initializer=_open,
-        initargs=(run.options, run.opened),
-    )
+@contextmanager
+def _pool(run: Run) -> Iterator[ProcessPoolExecutor]:
+    """Open a pool for the block; where that is left early, its processes end at once."""
+    with _uninterrupted():
+        pool = ProcessPoolExecutor(
+            run.options.jobs,
+            mp_context=get_context("spawn"),
+            initializer=_open,
+            initargs=(run.options, run.opened),
+        )
+    try:
+        yield pool
+    except BaseException:  # Ctrl-C, and a caller that wants no more of a generator
+        _end(pool)
+        raise
+    finally:
+        pool.shutdown()
+
+
+@contextmanager
+def _uninterrupted() -> Iterator[None]:
+    """Hold Ctrl-C back until the end of the block: a process that is half begun cannot be ended.
+
+    Processes that begin in the block inherit that, and hear of Ctrl-C never.
+    """
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 def _open(options: argparse.Namespace, opened: Callable[[argparse.Namespace], world.World]) -> None:
     """Open the world once in every process; the first computes features, the others read them."""
-    # Ctrl-C is for the process that stores what is found; it ends the others.
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
     torch.set_num_threads(1)
     _world.append(opened(options))
 
@@ -250,7 +268,8 @@ def _finished(
     while running or (waiting and run.has_time):
         while waiting and len(running) < run.options.jobs and run.has_time:
             task = waiting.pop(0)
-            running[pool.submit(work, task, run.options.out)] = task
+            with _uninterrupted():  # it may begin a process
+                running[pool.submit(work, task, run.options.out)] = task
         done, _ = wait(running, return_when=FIRST_COMPLETED)
         for each in done:
             yield running.pop(each), each.result()
@@ -263,11 +282,7 @@ def worked_off(
     if not tasks:
         return
     with _pool(run) as pool:
-        try:
-            yield from _finished(pool, work, tasks, run)
-        except KeyboardInterrupt:
-            _end(pool)
-            raise
+        yield from _finished(pool, work, tasks, run)
 
 
 def opened_world() -> world.World:
@@ -277,6 +292,6 @@ def opened_world() -> world.World:
 
 def _end(pool: ProcessPoolExecutor) -> None:
     """End the processes of the pool at once: what they work on is done again another time."""
-    for process in list(pool._processes.values()):
+    for process in list((pool._processes or {}).values()):  # a pool that broke has none
         process.terminate()
     pool.shutdown(wait=False, cancel_futures=True)
