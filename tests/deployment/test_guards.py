@@ -4,7 +4,7 @@ import json
 import shutil
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from datetime import datetime
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
@@ -17,7 +17,12 @@ from fedner.runs.deployment.approvals import (
     verified_roster,
     write_letter,
 )
-from fedner.runs.deployment.creation import create_with_server
+from fedner.runs.deployment.creation import (
+    Approved,
+    Created,
+    approve_file,
+    create_with_server,
+)
 from fedner.runs.deployment.federation import (
     approve,
     create_federation,
@@ -30,7 +35,7 @@ from fedner.runs.deployment.federation import (
     signed_roster,
 )
 from fedner.runs.deployment.homes import WATCHDOG, FederationHome, PlatformHome, ServerHome
-from fedner.runs.deployment.identity import common_name, read_certificate, sign
+from fedner.runs.deployment.identity import common_name, fingerprint, read_certificate, sign
 from fedner.runs.deployment.kits import Place
 from fedner.runs.deployment.pins import roster_fingerprints, unpin
 from fedner.runs.deployment.taking_part import (
@@ -187,8 +192,41 @@ def test_a_servers_folder_that_is_in_use_is_left_alone(
         create_with_server(tmp_path / "federation", study, **place)  # type: ignore[arg-type]
     assert not (tmp_path / "federation").exists()
     (server / "thesis.txt").unlink()
-    create_with_server(tmp_path / "federation", study, **place)  # type: ignore[arg-type]
-    assert installed(ServerHome(server)).host == "localhost"
+    home = tmp_path / "federation"
+    made = create_with_server(home, study, name="ours", days=40, **place)  # type: ignore[arg-type]
+    approval = installed(ServerHome(server))
+    assert (approval.host, approval.place.federation) == ("localhost", "ours")
+    authority = fingerprint(read_certificate(approval.authority, "the approval"))
+    assert made == Created("ours", study.digest, authority, home, server, tuple(study.names))
+    ends = read_certificate(approval.certificates["server"], "it").not_valid_after_utc
+    assert 39 <= (ends - datetime.now(UTC)).days <= 40
+
+
+def test_a_request_of_another_key_than_was_read_out_is_not_approved(
+    fresh: FederationHome, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """`fedner federation approve --fingerprint`: what was said on the telephone decides."""
+    monkeypatch.chdir(tmp_path)
+    path, target = tmp_path / "north.request.json", tmp_path / "sent.json"
+    for name in ("south", "north"):
+        request = request_platform(PlatformHome(tmp_path / name), name)
+        write_letter(tmp_path / f"{name}.request.json", request)
+    own, other = (
+        fingerprint(read_request(tmp_path / f"{name}.request.json").certificates[0].read("it"))
+        for name in ("north", "south")
+    )
+    with pytest.raises(FednerError, match=f"fingerprint {own}; expected {other}"):
+        approve_file(fresh.path, path, out=target, fingerprint=other)
+    assert not target.exists()
+    assert all(each.name != "north" for each in read_federation(fresh).members)
+    for said in (None, own, own.upper()):
+        found = approve_file(fresh.path, path, out=target, fingerprint=said, days=40)
+        ends = datetime.strptime(found.expires, "%Y-%m-%d").replace(tzinfo=UTC)
+        assert 38 <= (ends - datetime.now(UTC)).days <= 40
+        assert found == Approved("north", "platform", own, found.expires, target)
+    install_platform(PlatformHome(tmp_path / "north"), target)
+    assert approve_file(fresh.path, path).approval == Path("north.approval.json")
+    assert Path("north.approval.json").is_file()
 
 
 # Letters.
