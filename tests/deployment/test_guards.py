@@ -248,6 +248,18 @@ def test_what_is_wrong_in_a_letter_is_named(fresh: FederationHome, tmp_path: Pat
         read_request(path)
 
 
+def test_a_letter_may_be_written_in_another_order(homes: Homes, tmp_path: Path) -> None:
+    """Its signature is of what it says: `jq -S` and the like change nothing of that."""
+    approval = installed(homes.server)
+    path = tmp_path / "sorted.json"
+    content = json.loads(homes.server.approval.read_text())
+    content["certificates"] = dict(reversed(content["certificates"].items()))
+    path.write_text(json.dumps(dict(reversed(content.items()))))
+    again = read_approval(path)
+    assert again == approval
+    assert again.place == Place(approval.federation, approval.host, approval.port)
+
+
 def test_a_study_that_cannot_be_read_is_not_installed(
     fresh: FederationHome, tmp_path: Path
 ) -> None:
