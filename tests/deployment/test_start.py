@@ -137,6 +137,7 @@ def checked(live: Homes, name: str) -> tuple[int, str, str]:
     )  # fmt: skip
     told = {each["subject"]: each for each in json.loads(done.stdout)["checks"]}
     assert told["connection"]["result"] == "ok"
+    assert "Traceback" not in done.stderr
     assert not list(home.glob(".session-*"))
     return done.returncode, told["membership"]["result"], told["membership"]["found"]
 

@@ -56,6 +56,7 @@ def create(
     """
     from fedner.cli.output import show_json, show_place
     from fedner.runs.deployment.creation import create_with_server
+    from fedner.runs.deployment.pins import spoken
     from fedner.runs.study_files import read_study
     from fedner.runs.sums import sum_warnings
 
@@ -68,7 +69,7 @@ def create(
         return
     show_place("federation", made.name, f", server {host}:{port}")
     show_place("study", made.study)
-    show_place("authority", made.authority)
+    show_place("authority", spoken(made.authority))
     show_place("written to", home)
     for warning in sum_warnings(asked):
         typer.echo(f"warning: {warning}")

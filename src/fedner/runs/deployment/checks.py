@@ -4,12 +4,15 @@ Every check looks at one thing and says what it found. Nothing is trained and no
 leaves the platform is a TLS handshake and one question: whether the server admits it.
 """
 
+import logging
 import os
 import shutil
 import socket
 import ssl
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager, redirect_stderr
 from datetime import UTC, datetime, timedelta
+from io import StringIO
 from pathlib import Path
 
 from fedner.errors import FednerError
@@ -77,16 +80,28 @@ def _check_membership(home: PlatformHome) -> Iterator[Check]:
     from fedner.runs.deployment.link import ask_nothing
     from fedner.runs.deployment.sessions import platform_session
 
-    with platform_session(home) as session:
+    with _quiet(), platform_session(home) as session:
         ask_nothing(session)
     yield Check("membership", "ok", f"the server admits {read_home(home).name}")
+
+
+@contextmanager
+def _quiet() -> Iterator[None]:
+    """Hold back what FLARE logs and its traces: the check says in words what it found."""
+    before = logging.root.manager.disable
+    logging.disable(logging.CRITICAL)
+    try:
+        with redirect_stderr(StringIO()):
+            yield
+    finally:
+        logging.disable(before)
 
 
 def _check_link(home: PlatformHome, study: Study) -> Iterator[Check]:
     from fedner.runs.deployment.link import estimate, measure_link
     from fedner.runs.deployment.sessions import platform_session
 
-    with platform_session(home) as session:
+    with _quiet(), platform_session(home) as session:
         link = measure_link(session)
     yield Check("link", "ok", link.words)
     try:
