@@ -5,7 +5,7 @@ without it, are at most (1 + 1e-6) times the clip. Stronger, and what the first 
 difference *is* what the unit adds alone, because no unit's values depend on another.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -17,10 +17,10 @@ from hypothesis import strategies as st
 from test_dpsgd import Case, make, small
 from torch import Tensor
 
+from fedner.audit.hostile_weights import KINDS, LARGEST, poison
 from fedner.models.features import encode_corpus
 from fedner.models.per_unit import products
 from fedner.models.per_unit.products import product
-from fedner.models.tagger import Tagger
 from fedner.models.zoo import RECIPES
 from fedner.privacy import dpsgd
 from fedner.privacy.dpsgd import accumulate
@@ -30,7 +30,6 @@ SLACK = 1e-6
 NAMES = [name for name, each in RECIPES.items() if not each.trains_encoder]
 DEVICES = ["cpu", pytest.param("cuda", marks=pytest.mark.skipif(
     not torch.cuda.is_available(), reason="no GPU here"))]  # fmt: skip
-LARGEST = 3e38
 
 
 @pytest.fixture(params=DEVICES)
@@ -39,62 +38,6 @@ def device(request: pytest.FixtureRequest) -> Iterator[str]:
     torch.set_num_threads(2)  # as a platform may have it
     yield request.param
     torch.set_num_threads(before)
-
-
-# Weights that an attacker may choose. Each takes a tensor and a generator and fills the tensor.
-
-
-def _huge(weight: Tensor, draw: torch.Generator, scale: float) -> None:
-    weight.copy_(torch.randn(weight.shape, generator=draw) * scale)
-
-
-def _chaotic(weight: Tensor, draw: torch.Generator, scale: float) -> None:
-    weight.mul_(2.0 + scale % 40.0)
-
-
-def _cancelling(weight: Tensor, draw: torch.Generator, scale: float) -> None:
-    weight.copy_(torch.randn(weight.shape, generator=draw).sign() * min(scale, 1e18))
-
-
-def _constant(weight: Tensor, draw: torch.Generator, scale: float) -> None:
-    weight.fill_(scale)
-
-
-def _denormal(weight: Tensor, draw: torch.Generator, scale: float) -> None:
-    weight.copy_(torch.randn(weight.shape, generator=draw) * 1e-40)
-
-
-def _of_all_sizes(weight: Tensor, draw: torch.Generator, scale: float) -> None:
-    exponents = torch.rand(weight.shape, generator=draw) * 76.0 - 38.0
-    weight.copy_(torch.randn(weight.shape, generator=draw) * 10.0**exponents)
-
-
-def _one_number(weight: Tensor, draw: torch.Generator, scale: float) -> None:
-    place = int(torch.randint(weight.numel(), (1,), generator=draw))
-    weight.view(-1)[place] = scale
-
-
-ATTACKS: dict[str, Callable[[Tensor, torch.Generator, float], None]] = {
-    "huge": _huge,
-    "chaotic": _chaotic,
-    "cancelling": _cancelling,
-    "constant": _constant,
-    "denormal": _denormal,
-    "of all sizes": _of_all_sizes,
-    "one number": _one_number,
-}
-
-
-@torch.no_grad()
-def attacked(tagger: Tagger, kind: str, scale: float, seed: int, only: int | None) -> None:
-    """Change all weights, or those of one parameter, as the attack says; finite all the same."""
-    draw = torch.Generator().manual_seed(seed)
-    parameters = [each for each in tagger.parameters() if each.requires_grad]
-    chosen = parameters if only is None else [parameters[only % len(parameters)]]
-    for weight in chosen:
-        changed = weight.cpu().clone()
-        ATTACKS[kind](changed, draw, scale)
-        weight.copy_(changed.nan_to_num().clamp_(-LARGEST, LARGEST))
 
 
 def moved(case: Case, device: str) -> Case:
@@ -134,7 +77,7 @@ def check(case: Case, units: Sequence[Sequence[int]], gone: int, cells: int) -> 
 DRAWS: dict[str, st.SearchStrategy[Any]] = {
     "name": st.sampled_from(NAMES),
     "head": st.sampled_from(["free", "described"]),
-    "kind": st.sampled_from(sorted(ATTACKS)),
+    "kind": st.sampled_from(sorted(KINDS)),
     "scale": st.one_of(
         st.floats(1.0, LARGEST), st.sampled_from([1e3, 1e9, 1e15, 1e19, 1e30, LARGEST, 1e-30])
     ),
@@ -194,7 +137,7 @@ def attack(
     sizes = sizes if RECIPES[name].lstm_layers else {"filters": 3 + seed % 17}
     sizes |= {"head": head, "rank": 1 + seed % 40, "residual": seed % 3 == 0}
     case = moved(make(small(RECIPES[name], **sizes), lengths, trainable=trainable), device)
-    attacked(case.tagger, kind, scale, seed, only)
+    poison(case.tagger, kind, scale, seed, only)
     order = np.random.default_rng(seed).permutation(len(lengths)).tolist()
     units = [order[:2], *([each] for each in order[2:])] if seed % 2 else [[i] for i in order]
     check(case, units, gone % len(units), cells)

@@ -1,4 +1,4 @@
-"""`fedner privacy`: plan a run, open a ledger, grant a budget, see what was spent."""
+"""`fedner privacy`: plan a run, open a ledger, grant a budget, see what was spent, audit."""
 
 from collections.abc import Iterable
 from enum import StrEnum
@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from fedner.cli.audit import audit
+
 if TYPE_CHECKING:
     from fedner.privacy.ledger_owner import Grant
     from fedner.privacy.planning import PrivacyPlan
@@ -14,9 +16,10 @@ if TYPE_CHECKING:
 
 app = typer.Typer(
     name="privacy",
-    help="Differential privacy: plan a run, open a platform's ledger, see what was spent.",
+    help="Differential privacy: plan a run, open a platform's ledger, see what was spent, audit.",
     no_args_is_help=True,
 )
+app.command("audit")(audit)
 JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON for machines.")]
 LedgerArgument = Annotated[
     Path, typer.Argument(metavar="LEDGER", help="The folder of the platform's ledger.")

@@ -6,7 +6,7 @@ does the name of a type that the study does not declare.
 
 from collections.abc import Collection, Iterable, Iterator, Mapping
 
-from fedner.models.partition import shares_tags
+from fedner.models.partition import shares_head, shares_tags
 from fedner.models.zoo import RECIPES
 from fedner.settings import PlatformSettings, SettingProblem, Settings, Study
 from fedner.settings.sections import ModelSettings
@@ -40,8 +40,7 @@ def descriptions_of(
 
 def public_descriptions(study: Study) -> dict[str, str]:
     """Return the types that everybody knows: the study's [types], else all declared labels."""
-    declared = {label for platform in study.platforms for label in platform.labels or ()}
-    return descriptions_of(study.types, {}, study.types or declared)
+    return descriptions_of(study.types, {}, study.types or _declared(study))
 
 
 def description_warnings(
@@ -57,10 +56,28 @@ def description_warnings(
             "Map labels to the study's types (label_map), or describe them in platform.toml: "
             f'[types] {bare[0]} = "...".'
         )
+    if secret := sorted({*labels} - {*study.types} - _declared(study)):
+        yield from _guess_warning(study, own.name, secret)
     if unused := sorted({*own.types} - {*labels}):
         yield (
             f"{own.name}: [types] describes {', '.join(unused)}, which its tagger does not have. "
             f"Its types are {', '.join(sorted(labels))}."
+        )
+
+
+def _declared(study: Study) -> set[str]:
+    """Return all labels that platforms declare."""
+    return {label for platform in study.platforms for label in platform.labels or ()}
+
+
+def _guess_warning(study: Study, name: str, secret: Collection[str]) -> Iterator[str]:
+    """Yield that types which nobody declared can be guessed from a shared head."""
+    if shares_head(study.partition.shared):
+        yield (
+            f"{name}: {', '.join(secret)} not declared in the study, and the described head is "
+            "shared: a server that guesses a type can test the guess on updates, and noise for "
+            "single units does not hide it (docs/privacy.md). Declare the types, or agree on "
+            'partition.shared = "encoder".'
         )
 
 

@@ -120,7 +120,7 @@ class DescribedEmissions(nn.Module):
     @property
     def weight(self) -> Tensor:
         """The one weight that the maps amount to for these types (K, D)."""
-        maps = [self.token.get_parameter(f"{kind}.weight") for kind in self.kinds]
+        maps = [cast("nn.Linear", self.token[kind]).weight for kind in self.kinds]
         # Folding is cheap: half precision is for the tokens.
         with torch.autocast(self.vectors.device.type, enabled=False):
             kinds = [self.types_of(k) @ map_RD for k, map_RD in zip(self.kinds, maps, strict=True)]

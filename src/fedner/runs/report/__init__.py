@@ -5,6 +5,7 @@ from pathlib import Path
 from fedner.durable import write_text
 from fedner.runs.folder import DISCLOSURE, FACTS, SCORES, RunFolder, SiteFolder
 from fedner.runs.records import RunDisclosure, RunFacts, RunScores
+from fedner.runs.records.audit import AUDIT, AuditRecord
 from fedner.runs.report.card import card
 from fedner.runs.report.page import Findings, page
 
@@ -24,9 +25,21 @@ def write_report(folder: RunFolder) -> None:
         disclosure=folder.read_as(RunDisclosure, DISCLOSURE),
         rounds=folder.rounds(),
         privacy=folder.privacy(),
+        audits=_audits(folder),
     )
     name = next(iter(found.scores.platforms), "PLATFORM")
     _write(folder, found, folder.tagger(name))
+
+
+def _audits(folder: RunFolder) -> dict[str, AuditRecord]:
+    """Return the audits that the platforms' folders hold."""
+    names = [each.name for each in folder.settings().platforms]
+    held = {name: folder.site(name) for name in names}
+    return {
+        name: site.read_as(AuditRecord, AUDIT)
+        for name, site in held.items()
+        if (site.path / AUDIT).is_file()
+    }
 
 
 def write_site_report(folder: SiteFolder, found: Findings) -> None:

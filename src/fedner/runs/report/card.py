@@ -22,6 +22,7 @@ from fedner.runs.records import (
     PlatformScores,
     PrivacySpent,
 )
+from fedner.runs.report.audit_words import audit_section
 from fedner.runs.report.card_words import (
     ALL_TYPES,
     GAIN_WORDS,
@@ -78,6 +79,7 @@ def card(found: Findings, tagger: PurePath) -> str:
         _scores(found),
         _types(found),
         privacy(found.privacy),
+        audit_section(found.audits, is_deployed=found.is_deployed),
         _beginning(found),
         _left(found),
         use(tagger),

@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from html import escape
 from importlib.resources import files
 
@@ -18,6 +18,8 @@ from fedner.runs.records import (
     RunFacts,
     RunScores,
 )
+from fedner.runs.records.audit import AuditRecord
+from fedner.runs.report.audit_picture import audit_svg
 from fedner.runs.report.charts import METHOD_ORDER, GainBar, Point, gains, learning_curve, type_bars
 from fedner.runs.report.data import data_section
 from fedner.runs.report.html_table import html_table
@@ -48,6 +50,7 @@ class Findings:
         rounds: The record of every round.
         privacy: What was spent on every platform; None without differential privacy.
         whose: Of whom it tells, where it is one platform's own report.
+        audits: What attacks on platforms found, of those that were audited.
     """
 
     settings: Settings
@@ -57,6 +60,7 @@ class Findings:
     rounds: Sequence[RoundRecord]
     privacy: PrivacySpent | None = None
     whose: str = ""
+    audits: Mapping[str, AuditRecord] = field(default_factory=dict)
 
     @property
     def methods(self) -> list[str]:
@@ -79,11 +83,20 @@ def page(found: Findings) -> str:
         _types(found),
         data_section(found.settings, found.facts),
         privacy_section(found.privacy),
+        _audits(found),
         _left(found),
         incidents(found.rounds),
         _setup(found),
     )
     return html_page(found.scores.title, parts)
+
+
+def _audits(found: Findings) -> str:
+    """Return the pictures of audits; of protected platforms nothing is told."""
+    if not found.audits or found.is_deployed:
+        return ""
+    pictures = "".join(audit_svg(each) for _, each in sorted(found.audits.items()))
+    return f"<h2>Privacy audit</h2>{pictures}"
 
 
 def html_page(title: str, parts: Iterable[str]) -> str:

@@ -1,0 +1,1 @@
+"""Attacks on what a platform transmits, each tried on a leak that was planted for it."""
