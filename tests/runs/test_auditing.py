@@ -4,6 +4,7 @@ import json
 import tomllib
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from xml.etree import ElementTree
 
 import pytest
@@ -22,6 +23,7 @@ from fedner.runs.records import read_as
 from fedner.runs.records.audit import AUDIT, AuditRecord
 from fedner.runs.report.audit_picture import audit_svg
 from fedner.runs.report.audit_words import audit_section
+from fedner.runs.report.page import _audits
 from fedner.runs.simulation import open_sites, train_run
 from fedner.runs.study_defaults import with_defaults
 from fedner.runs.study_files import halves_of, write_halves
@@ -99,6 +101,7 @@ def test_a_record_is_read_as_it_was_written(tmp_path: Path) -> None:
     assert read_as(AuditRecord, places.record, "") == record()
     assert places.record.name == AUDIT
     assert places.record.stat().st_mode & 0o077 == 0
+    assert places.picture.stat().st_mode & 0o077 == 0
 
 
 def test_the_picture_has_every_cell_and_its_words() -> None:
@@ -119,6 +122,12 @@ def test_the_card_tells_of_audits_but_not_of_protected_platforms() -> None:
     assert "stays with them" in kept
     assert "leak" not in kept.replace("Privacy audit", "")
     assert audit_section({}, is_deployed=False) == ""
+
+
+def test_the_report_shows_the_picture_but_not_of_protected_platforms() -> None:
+    for is_deployed in (False, True):
+        found = SimpleNamespace(audits={"case-reports": record()}, is_deployed=is_deployed)
+        assert ("<svg" in _audits(found)) != is_deployed  # type: ignore[arg-type]
 
 
 def test_what_was_promised_and_broken_is_said(run: Path) -> None:
