@@ -29,9 +29,7 @@ def local(platform: Platform, broadcast: Order) -> Contribution:
 
 def advance(server: Server, combined: Combined) -> Server:
     """Add the mean gradient to the velocity and move the weights along it."""
-    speed = {
-        name: MOMENTUM * server.memory[name] + combined.tensors[name] for name in server.shared
-    }
+    speed = {key: MOMENTUM * server.memory[key] + combined.tensors[key] for key in server.shared}
     step = SharedState(speed)
     return Server(map_shared(lambda w, v: w - RATE * v, server.shared, step), memory=speed)
 

@@ -28,6 +28,7 @@ COMMANDS = {
     ],
     "privacy budget": [NOTHING, "--epsilon", "2"],
     "privacy spent": [NOTHING],
+    "privacy audit": [NOTHING],
     "demo": ["--epochs", "0"],
     "init": [f"{__file__}/federation.toml"],
     "train": [NOTHING],

@@ -26,7 +26,7 @@ from fedner.privacy.accountant import pld_epsilon
 from fedner.privacy.dpsgd import Loss
 from fedner.privacy.entropy import SeededSimulation
 from fedner.privacy.mechanisms.distributed import discrete
-from fedner.privacy.noise import Clipped, gaussian, part_of
+from fedner.privacy.noise import Clipped, gaussian, part_of, received_sum
 from fedner.privacy.noise_shares import JointSum
 from fedner.privacy.sampling import PoissonSample
 from fedner.privacy.sum_terms import SumTerms
@@ -167,7 +167,7 @@ def _update(
     names = tuple(learner.weights())
     clipped = learner.clipped(sample, protection.max_grad_norm, names, protection.loss, seed)
     shared = part_of(clipped, target.shared)
-    whole = Clipped(_added(shared.value, planted), shared.bound)
+    whole = received_sum(_added(shared.value, planted), shared.bound)
     return _noised(target, whole, defence, protection, seed)
 
 
