@@ -13,9 +13,10 @@ from fedner.audit.gradient_matching import (
     recover,
     token_features,
 )
-from fedner.audit.observation import drawn_batches, observe
+from fedner.audit.observation import Observation, Target, drawn_batches, observe
 from fedner.audit.sentences import audit_sentences
 from fedner.models.features import collate
+from fedner.runs.report.audit_words import power
 from fedner.training import trainable
 
 BUDGET = SentenceBudget(longest=8, steps=100, restarts=2, trials=2, tries=2_000)
@@ -90,6 +91,24 @@ def test_a_broken_attack_is_inconclusive(monkeypatch: pytest.MonkeyPatch) -> Non
     monkeypatch.setattr(sentences, "recover", nothing)
     row = audit_sentences(target("LSTM-CRF"), tags(), PROTECTION, 1, BUDGET)
     assert {each.verdict for each in row if each.status == "run"} == {"inconclusive"}
+
+
+def test_an_attack_that_fails_on_sums_is_inconclusive_on_sums(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    real = sentences.recover
+
+    def single(held: Target, seen: Observation, lengths: list[int], *rest, **more):
+        if seen.num_batches > 1:
+            return [Recovered((0,) * each, (0,) * each, 1.0) for each in lengths]
+        return real(held, seen, lengths, *rest, **more)
+
+    monkeypatch.setattr(sentences, "recover", single)
+    held = target("LSTM-CRF", head="described", hidden=6, num=60)
+    row = {each.defence: each for each in audit_sentences(held, tags(), PROTECTION, 1, TINY)}
+    assert row["secure-sum"].verdict == "inconclusive"
+    assert not row["none"].is_inconclusive
+    assert power(list(row.values())) == "0% to 100%"
 
 
 def test_a_model_that_cannot_be_followed_is_inconclusive(monkeypatch: pytest.MonkeyPatch) -> None:

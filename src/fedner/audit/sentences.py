@@ -36,9 +36,13 @@ def audit_sentences(
     if not (reference.can_read(target.tagger) and matched_names(target)):
         return [Finding(ATTACK, each, MEASURE, note=_UNREADABLE) for each in DEFENCES]
     held = _short(target, chosen, protection.num_platforms)
-    power = _planted_power(held, protection, chosen, seed)
+    alone, summed = (
+        _planted_power(held, protection, chosen, seed, each) for each in ("none", "secure-sum")
+    )
     cells = [encrypted(ATTACK, MEASURE)]
-    cells += [_cell(held, space, protection, chosen, seed, each, power) for each in tried]
+    for each in tried:
+        power = summed if each == "secure-sum" else alone
+        cells.append(_cell(held, space, protection, chosen, seed, each, power))
     return in_order(cells)
 
 
@@ -153,15 +157,18 @@ def _cell(
 
 
 def _planted_power(
-    target: Target, protection: Protection, budget: SentenceBudget, seed: int
+    target: Target, protection: Protection, budget: SentenceBudget, seed: int, defence: Defence
 ) -> float:
-    """Return the share of tokens recovered of short unprotected sentences of distinct words."""
+    """Return the share of tokens recovered of short sentences of distinct words, without noise.
+
+    Of a sum all sentences are planted: what finds one platform's may be lost in a sum.
+    """
     scores = []
     for trial in range(budget.trials):
         path = derive(seed, "planted sentences", trial)
         batches = drawn_batches(target, protection.num_platforms, budget.batch_size, path)
-        planted = _planted(target, batches[0], path)
-        scores.append(_attacked(planted, None, batches, "none", protection, budget, path).in_place)
+        planted = _planted(target, [each for batch in batches for each in batch], path)
+        scores.append(_attacked(planted, None, batches, defence, protection, budget, path).in_place)
     return float(np.mean(scores))
 
 

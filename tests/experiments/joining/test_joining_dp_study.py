@@ -158,6 +158,13 @@ def test_the_table_compares_scores_and_gains() -> None:
     assert "| 50.00 |  | 1 |" in rows["| alone", "none"]
 
 
+def test_a_split_counts_once_however_many_seeds_met_it() -> None:
+    found = [(1, 60.0), (1, 62.0), (2, 71.0)]
+    points = [DpPoint("newcomer", "ade", "public", 3.0, split, 1, f1) for split, f1 in found]
+    assert private_study.mean_over_splits(points) == pytest.approx(66.0)
+    assert "| 66.00 |" in private_study.table(points)
+
+
 def test_only_joint_trainings_that_missing_arms_receive_are_needed() -> None:
     task = CellTask(("ade",), 25, 2)
     needed = running.needed_partners([(task, ("local-only", "joined"))])

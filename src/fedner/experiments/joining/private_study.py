@@ -278,21 +278,32 @@ def _trained(
 
 
 def table(points: Sequence[DpPoint]) -> str:
-    """Return Markdown: every federation, start and epsilon against the same without DP."""
-    groups: dict[tuple[str, str, str, float], list[float]] = {}
+    """Return Markdown: every federation, start and epsilon against the same without DP.
+
+    A split counts once, however many seeds of noise met it: splits differ more than seeds.
+    """
+    groups: dict[tuple[str, str, str, float], list[DpPoint]] = {}
     for each in points:
         key = (each.study, each.federation, each.start, each.epsilon)
-        groups.setdefault(key, []).append(each.f1)
-    means = {key: fmean(values) for key, values in groups.items()}
+        groups.setdefault(key, []).append(each)
+    means = {key: mean_over_splits(group) for key, group in groups.items()}
     head = ("study", "federation", "start", "epsilon", "F1", "share of no DP", "runs")
     lines = [f"| {' | '.join(head)} |", "|---" * len(head) + "|"]
-    for key, values in sorted(groups.items()):
+    for key, group in sorted(groups.items()):
         study, federation, start, epsilon = key
         said = "none" if epsilon == PLAIN else f"{epsilon:g}"
         share = _share(means, key)
-        cells = (study, federation, start, said, f"{means[key]:.2f}", share, str(len(values)))
+        cells = (study, federation, start, said, f"{means[key]:.2f}", share, str(len(group)))
         lines.append(f"| {' | '.join(cells)} |")
     return "\n".join(lines)
+
+
+def mean_over_splits(points: Iterable[DpPoint]) -> float:
+    """Return the mean of the splits' means."""
+    splits: dict[int, list[float]] = {}
+    for each in points:
+        splits.setdefault(each.split, []).append(each.f1)
+    return fmean(map(fmean, splits.values()))
 
 
 def _share(

@@ -71,9 +71,10 @@ def _told(finding: Finding) -> str:
 
 
 def power(row: list[Finding]) -> str:
-    """Return how much of a planted leak an attack found."""
-    known = [each.power_on_planted_leak for each in row if each.power_on_planted_leak is not None]
-    return f"{known[0]:.0%}" if known else "-"
+    """Return how much of a planted leak an attack found, the least first where it differs."""
+    known = {each.power_on_planted_leak for each in row} - {None}
+    said = sorted({f"{each:.0%}" for each in known}, key=lambda share: int(share[:-1]))
+    return " to ".join((said[0], said[-1])[: len(said)]) if said else "-"
 
 
 def terms(record: AuditRecord) -> str:
