@@ -359,7 +359,8 @@ def test_weights_that_overflow_on_the_data_are_answered_like_any_others(
     update = own.run_round(fedner(), Order("run", 1, hostile, batches={name: 40}))
     assert all(bool(tensor.isfinite().all()) for tensor in update.tensors.values())
     table = update.tensors["embeddings.characters.embedding.weight"][1:]
-    assert bool(table.all()), "noise in every coordinate"
+    # A single coordinate may be rounded to 0: once in 100,000, and this noise has no seed.
+    assert bool(table.any(dim=1).all()), "noise in every row"
 
 
 def test_only_the_step_that_failed_is_noise_alone_and_the_round_goes_on(tmp_path: Path) -> None:

@@ -1,5 +1,6 @@
 """The round loop: resuming, participation, refusals, and what is left on disk."""
 
+import gc
 import json
 import multiprocessing
 import stat
@@ -20,6 +21,7 @@ from fedner.federated.checkpoints import read_state, stored_rounds
 from fedner.federated.folder_lock import held_by_this_process
 from fedner.federated.messages import Failure, Order, Reply, Update
 from fedner.federated.participation import Participation
+from fedner.federated.record import RoundRecord
 from fedner.federated.run import RECORD, RunRecord, RunSettings, run
 
 NAMES = ["alpha", "beta", "gamma"]
@@ -305,3 +307,20 @@ def test_progress_is_told_round_by_round() -> None:
         on_round=lambda record: seen.append(record.round),
     )
     assert seen == [1, 2, 3]
+
+
+def test_rounds_on_the_disk_are_not_held_in_memory(tmp_path: Path) -> None:
+    """A run of two hours over FLARE had 64,000 rounds, and its process grew with each."""
+    gc.collect()
+    held: dict[int, int] = {}
+
+    def look(done: RoundRecord) -> None:
+        if done.round in (100, 500):
+            gc.collect()
+            held[done.round] = sum(type(each) is RoundRecord for each in gc.get_objects())
+
+    algorithm = algorithm_named("fedner")
+    engine = InProcess(answers(random_platform, algorithm, tmp_path), NAMES)
+    found = run(algorithm, engine, initial(), settings(500), seed=7, folder=tmp_path, on_round=look)
+    assert held[500] == held[100] <= 2
+    assert [each.round for each in found.rounds] == list(range(1, 501))

@@ -12,6 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fedner.errors import FednerError
+from fedner.privacy import accountant
 from fedner.privacy.accountant import (
     discretisation,
     epsilon,
@@ -60,9 +61,9 @@ def test_a_second_accountant_agrees(noise: float, probability: float, steps: int
         )
         theirs = {}
         for name, kind in (("rdp", "RDPAccountant"), ("pld", "PRVAccountant")):
-            accountant = getattr(accountants, kind)()
-            accountant.history = [(noise, probability, steps)]
-            theirs[name] = accountant.get_epsilon(delta=DELTA)
+            held = getattr(accountants, kind)()
+            held.history = [(noise, probability, steps)]
+            theirs[name] = held.get_epsilon(delta=DELTA)
     ours = {(noise, probability): steps}
     # Their list of orders is shorter (above); their PRV adds an error bound of 0.01.
     assert rdp_epsilon(ours, DELTA) == pytest.approx(theirs["rdp"], rel=0.01)
@@ -105,6 +106,13 @@ def test_splitting_steps_over_events_changes_nothing() -> None:
     whole = epsilon([replace(STEP, steps=40)], DELTA)
     parts = epsilon([replace(STEP, steps=10), *[STEP] * 30], DELTA)
     assert (whole.rdp, whole.pld, whole.steps) == (parts.rdp, parts.pld, parts.steps)
+
+
+def test_equal_platforms_are_counted_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    steps = {(3.125, 0.03125): 7, (4.125, 0.0625): 3}
+    first = pld_epsilon(steps, DELTA)
+    monkeypatch.setattr(accountant, "composed_pld", lambda *_: pytest.fail("computed again"))
+    assert pld_epsilon(dict(reversed(steps.items())), DELTA) == first
 
 
 def test_different_steps_add_up() -> None:

@@ -40,7 +40,7 @@ from fedner.federated.messages import (
 )
 from fedner.federated.opened_totals import OpenedTotals
 from fedner.federated.participation import Participation, check_participation, choose
-from fedner.federated.record import Missing, RecordFile, RoundRecord
+from fedner.federated.record import Missing, RecordFile, RoundRecord, read_rounds
 from fedner.federated.round import RoundRules, take_round
 from fedner.federated.screening import NormRule, OnRefusal, Screen
 from fedner.federated.server_noise import ServerNoise
@@ -131,7 +131,7 @@ class RunRecord:
 
 @dataclass(slots=True)
 class _State:
-    """Where a run stands."""
+    """Where a run stands; `records` are those of a run that is kept nowhere."""
 
     round: int
     server: Server
@@ -240,7 +240,7 @@ class _Coordinator:
         if state.round:
             self._restore(state, place)
         drop_after(place.server, state.round)
-        state.records = place.record.keep_until(state.round)
+        place.record.keep_until(state.round)
         return state
 
     def run(self, state: _State, place: _Place | None) -> RunRecord:
@@ -252,14 +252,16 @@ class _Coordinator:
             if place is not None and self._is_time(state.round, self.settings.checkpoint_every):
                 done = replace(done, failures=(*done.failures, *self._save(state.round)))
             done = replace(done, seconds=time.perf_counter() - began)
-            state.records.append(done)
-            if place is not None:
+            if place is None:
+                state.records.append(done)
+            else:  # on the disk alone: a run of days would fill the memory
                 self._keep(state, done, place)
             if self.on_round is not None:
                 self.on_round(done)
         reports = self._finish(state)
+        rounds = state.records if place is None else read_rounds(place.record.path)
         return RunRecord(
-            state.server, tuple(state.records), first, state.ema, reports, tuple(state.missing)
+            state.server, tuple(rounds), first, state.ema, reports, tuple(state.missing)
         )
 
     def _order(self, verb: Verb, round_: int) -> Order:

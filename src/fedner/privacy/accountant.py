@@ -166,10 +166,15 @@ def pld_epsilon(steps: Steps, delta: float) -> float:
         return math.inf
     if any(noise < _LEAST_ON_A_GRID for noise, _ in steps):
         return rdp_epsilon(steps, delta)
-    interval = discretisation(steps)
+    return _pld_epsilon(tuple(sorted(steps.items())), delta)
+
+
+# Equal platforms ask for the same steps again and again.
+@functools.lru_cache(maxsize=256)
+def _pld_epsilon(steps: tuple[tuple[Step, int], ...], delta: float) -> float:
+    interval = discretisation(dict(steps))
     parts = [
-        composed_pld(noise, probability, count, interval)
-        for (noise, probability), count in sorted(steps.items())
+        composed_pld(noise, probability, count, interval) for (noise, probability), count in steps
     ]
     return float(functools.reduce(_compose, parts).get_epsilon_for_delta(delta))
 
