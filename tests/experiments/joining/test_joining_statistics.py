@@ -1,13 +1,11 @@
 """Gains with intervals, Holm's correction, what joining is worth; tables and picture."""
 
 import re
-from pathlib import Path
-from xml.etree import ElementTree
 
 import numpy as np
 import pytest
 
-from fedner.experiments.joining import picture, report, statistics
+from fedner.experiments.joining import report, statistics
 from fedner.experiments.joining.statistics import cells, gain, holm, worth
 from fedner.experiments.joining.study import ALL, MIDDLE, NEWCOMERS, SIZES, Point
 from fedner.experiments.joining.zero_shot import UnseenType
@@ -110,38 +108,33 @@ def made_up() -> list[Point]:
     return points
 
 
-def parsed(path: Path) -> ElementTree.Element:
-    return ElementTree.fromstring(path.read_text())  # noqa: S314 - our own file
-
-
-def test_the_tables_hold_what_the_points_say(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(statistics, "RESAMPLES", 300)
-    monkeypatch.setattr(report, "_RESAMPLES", 100)
+def test_the_tables_hold_what_the_points_say() -> None:
     points = made_up()
     unseen = [
         UnseenType("drug", "ade", "Drug", 1, 40.0, 9),
         UnseenType("drug", "ade", "Drug", 2, 50.0, 9),
         UnseenType("dosage", "ade", "Dosage", 1, 10.0, 9),
     ]
-    by_size, by_newcomer, other, worths, not_seen = report.tables(points, unseen).split("\n\n")
-    row = next(line for line in by_size.splitlines() if line.startswith("| 25 |")).split(" | ")
-    found = gain(cells(points, 25, "local-only"), cells(points, 25, "joined"))
+    by_size, by_newcomer, other, worths, not_seen = report.tables(points, unseen, 300)
+    row = next(line for line in by_size.rows if line[0] == "25")
+    found = gain(cells(points, 25, "local-only"), cells(points, 25, "joined"), 300)
     assert found is not None
     assert row[3] == f"{found.value:+.2f} ({found.low:+.2f} to {found.high:+.2f})"
-    assert row[6] == "0 of 15 |"
-    assert [line.split(" | ")[0] for line in by_size.splitlines()[2:]] == [
-        "| 25", "| 50", "| 100", "| 200", "| 400", "| all",
-    ]  # fmt: skip
-    ade = next(line for line in by_newcomer.splitlines() if "ADE Corpus" in line).split(" | ")
+    assert row[6] == "0 of 15"
+    assert [line[0] for line in by_size.rows] == ["25", "50", "100", "200", "400", "all"]
+    ade = next(line for line in by_newcomer.rows if line[0] == "ADE Corpus")
     assert re.fullmatch(r"\d+\.\d", ade[1])
     assert re.fullmatch(r"\d+\.\d -> \d+\.\d", ade[2])
-    placebo = next(line for line in other.splitlines() if line.startswith("| placebo |"))
-    assert placebo.startswith("| placebo | -2.00 (-2.00 to -2.00) | -2.0 |")
-    assert "| local-only |" not in other
-    assert re.search(r"\| ADE Corpus \| .*\d+ \(\d+ to \d+\)", worths)
-    assert "over 160" in next(line for line in worths.splitlines() if "BTC-e" in line)
-    assert "| drug | ade | Drug | 45.0 |" in not_seen
-    assert not_seen.endswith("| mean |  |  | 27.5 |")
+    placebo = next(line for line in other.rows if line[0] == "placebo")
+    assert placebo[1:3] == ("-2.00 (-2.00 to -2.00)", "-2.0")
+    assert "local-only" not in [line[0] for line in other.rows]
+    assert re.fullmatch(r"\d+ \(\d+ to \d+\)", worths.rows[0][2])
+    assert worths.rows[-1][-1] == "over 160"
+    assert not_seen.rows == (
+        ("drug", "ade", "Drug", "45.0"),
+        ("dosage", "ade", "Dosage", "10.0"),
+        ("mean", "", "", "27.5"),
+    )
 
 
 def test_splits_by_document_are_one_point_of_the_curve() -> None:
@@ -155,34 +148,5 @@ def test_splits_by_document_are_one_point_of_the_curve() -> None:
     assert sorted(curve[1002]) == [71.0, 72.0, 73.0]
 
 
-def test_nothing_at_all_is_no_table(tmp_path: Path) -> None:
-    assert report.tables([]) == ""
-    picture.draw([], tmp_path / "none.svg")
-    assert not list(parsed(tmp_path / "none.svg").iter("g"))
-
-
-def test_the_picture_is_an_svg_of_all_newcomers(tmp_path: Path) -> None:
-    path = tmp_path / "joining.svg"
-    picture.draw(made_up(), path)
-    root = parsed(path)
-    name = "{http://www.w3.org/2000/svg}"
-    texts = [each.text for each in root.iter(f"{name}text")]
-    assert all(title in texts for title in report.NAMES.values())
-    assert texts.count("all") == 5
-    assert len(list(root.iter(f"{name}polyline"))) == 2 * len(NEWCOMERS)
-    # 5 newcomers x (7 joined + 6 alone), less BTC-e's 200 and 400 of both.
-    assert len(list(root.iter(f"{name}circle"))) == 5 * 13 - 4
-    _, _, width, height = map(float, root.get("viewBox").split())
-    for panel in root.iter(f"{name}g"):
-        x, y = map(float, re.findall(r"-?\d+", panel.get("transform")))
-        for circle in panel.iter(f"{name}circle"):
-            assert 0 < x + float(circle.get("cx")) < width
-            assert y < y + float(circle.get("cy")) < height
-
-
-def test_scores_that_are_all_alike_can_be_drawn(tmp_path: Path) -> None:
-    points = [Point("ade", size, 1, "joined", 0.0) for size in (0, 25)]
-    points.append(Point("twimed", 25, 1, "placebo", 3.0))
-    picture.draw(points, tmp_path / "flat.svg")
-    assert "TwiMed" not in (tmp_path / "flat.svg").read_text()
-    parsed(tmp_path / "flat.svg")
+def test_nothing_at_all_is_no_table() -> None:
+    assert report.tables([]) == []

@@ -60,6 +60,8 @@ _FIXED: dict[str, tuple[str, bool]] = {
     "weighting equal": ("weighting equal", True),
     f"weighting {WEIGHTING}": ("received", True),
 }
+REHEARSED = (1, 16)  # epochs and batch size
+REHEARSED_OWN = {25: 4, 50: 6, MIDDLE: 8, 200: 9, 400: 10}  # own sentences by those of the study
 _EVERY_SEED = ("taking part", "centralized")  # of the fixed ones; the others have few
 _WITHOUT_SENTENCES = ("joined", "placebo", "random vectors")
 
@@ -191,10 +193,13 @@ def _vectors(world: World, task: CellTask, arm: str) -> dict[str, Tensor]:
 
 def _own(world: World, newcomer: str, task: CellTask) -> Indices:
     own, _ = own_and_test(world, newcomer, task.seed)
-    return own if task.size == ALL else own[: task.size]
+    size = REHEARSED_OWN.get(task.size, ALL) if world.is_rehearsal else task.size
+    return own if size == ALL else own[:size]
 
 
 def _schedule(world: World, task: CellTask) -> tuple[int, int]:
+    if world.is_rehearsal:
+        return REHEARSED
     return schedule(max(len(_own(world, each, task)) for each in task.newcomers))
 
 
@@ -223,9 +228,9 @@ def _alone_and_joined(world: World, task: CellTask, folder: Path) -> list[Point]
     """Return the points of local-only, joined, their average, and what would be kept."""
     gifts = _gifts(world, task, folder, "received")
     ways = {
-        "described": _Way(DESCRIBED, DESCRIBED_GRID),
-        "published": _Way(PUBLISHED, PUBLISHED_GRID),
-        "joined": _Way(DESCRIBED, JOINED_GRID, gifts),
+        "described": _Way(DESCRIBED, _tried(world, DESCRIBED_GRID)),
+        "published": _Way(PUBLISHED, _tried(world, PUBLISHED_GRID)),
+        "joined": _Way(DESCRIBED, _tried(world, JOINED_GRID), gifts),
     }
     # Only the longest cells are worth files of their own.
     described, published, joined = (
@@ -306,16 +311,22 @@ def _selected(world: World, task: CellTask, way: _Way, folder: Path | None = Non
 
 def score_received(world: World, newcomer: str, size: int, seed: int, gift: Member) -> float:
     """Return the test F1 of a newcomer that fine-tunes what it received, tuned as in the study."""
-    way = _Way(DESCRIBED, JOINED_GRID, {newcomer: gift})
+    way = _Way(DESCRIBED, _tried(world, JOINED_GRID), {newcomer: gift})
     return _selected(world, CellTask((newcomer,), size, seed), way)[0].final.f1
 
 
 def score_alone(world: World, newcomer: str, size: int, seed: int) -> float:
     """Return the test F1 of the better local-only tagger, by cross-validation."""
     task = CellTask((newcomer,), size, seed)
-    ways = (_Way(DESCRIBED, DESCRIBED_GRID), _Way(PUBLISHED, PUBLISHED_GRID))
+    grids = ((DESCRIBED, DESCRIBED_GRID), (PUBLISHED, PUBLISHED_GRID))
+    ways = (_Way(kind, _tried(world, grid)) for kind, grid in grids)
     found = [_selected(world, task, way)[0] for way in ways]
     return max(found, key=lambda each: each.selection).final.f1
+
+
+def _tried(world: World, grid: tuple[Setting, ...]) -> tuple[Setting, ...]:
+    """Return the settings that are tried; in a rehearsal the first."""
+    return grid[:1] if world.is_rehearsal else grid
 
 
 def _best(
@@ -361,7 +372,8 @@ def _tuned(world: World, task: CellTask, folder: Path, arm: str) -> list[Point]:
     gifts = _gifts(world, task, folder, "received" if arm == "fresh head" else arm)
     if arm == "fresh head":
         gifts = {newcomer: _encoder_of(gift) for newcomer, gift in gifts.items()}
-    chosen = _selected(world, task, _Way(kind, grid, gifts, _vectors(world, task, arm)))
+    way = _Way(kind, _tried(world, grid), gifts, _vectors(world, task, arm))
+    chosen = _selected(world, task, way)
     return [
         Point(
             newcomer, task.size, task.seed, arm, one.final.f1, one.selection, one.words, task.size
@@ -382,7 +394,7 @@ def _fixed(world: World, task: CellTask, folder: Path, arm: str) -> list[Point]:
     """
     given, trains = _FIXED[arm]
     setting = JOINED_GRID[len(JOINED_GRID) // 2 - 1]
-    epochs, batch_size = schedule(task.size)
+    epochs, batch_size = _schedule(world, task)
     way = _Way(DESCRIBED, (), _gifts(world, task, folder, given))
     jobs = []
     for newcomer in task.newcomers:

@@ -103,8 +103,9 @@ class StudyCorpus:
 
     @property
     def descriptions(self) -> dict[str, str]:
-        """The public description of each type."""
-        return {label: DESCRIPTIONS[self.name][label] for label in self.labels}
+        """The public description of each type; of one without, its name."""
+        known = DESCRIPTIONS.get(self.name, {})
+        return {label: known.get(label, label) for label in self.labels}
 
     def parts(self, seed: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """Return own sentences, in the order in which they are annotated, and the test part.

@@ -46,7 +46,7 @@ def cells(points: Sequence[Point], size: int, arm: str) -> dict[tuple[str, int],
     }
 
 
-def gain(one: Cells, other: Cells) -> Gain | None:
+def gain(one: Cells, other: Cells, resamples: int = RESAMPLES) -> Gain | None:
     """Return by how much `other` is better than `one`, in the cells that both have."""
     both = sorted(set(one) & set(other))
     if not both:
@@ -57,7 +57,7 @@ def gain(one: Cells, other: Cells) -> Gain | None:
         name: np.asarray([value for cell, value in differences.items() if cell[0] == name])
         for name in newcomers
     }
-    means = _resampled_means(list(by_newcomer.values()))
+    means = _resampled_means(list(by_newcomer.values()), resamples)
     low, high = np.percentile(means, _TAILS)
     below = (1 + np.sum(means <= 0)) / (1 + len(means))
     above = (1 + np.sum(means >= 0)) / (1 + len(means))
@@ -72,11 +72,11 @@ def gain(one: Cells, other: Cells) -> Gain | None:
     )
 
 
-def _resampled_means(groups: Sequence[np.ndarray]) -> np.ndarray:
+def _resampled_means(groups: Sequence[np.ndarray], number: int) -> np.ndarray:
     """Return means over resampled newcomers, each with resampled seeds."""
     generator = seeded(0, "joining", "bootstrap")
-    means = np.empty(RESAMPLES)
-    for row in range(RESAMPLES):
+    means = np.empty(number)
+    for row in range(number):
         chosen = generator.integers(0, len(groups), len(groups))
         means[row] = np.mean(
             [

@@ -17,7 +17,7 @@ from fedner.experiments.joining.training import Sentences
 from fedner.models.embeddings.characters import encode_words
 from fedner.models.embeddings.context import cached_features
 from fedner.models.embeddings.opening import open_context_encoder
-from fedner.models.embeddings.words import WordVectors
+from fedner.models.embeddings.words import WordSource, WordVectors
 from fedner.models.features import TagSpace, tag_indices
 from fedner.models.layers.word_shapes import WordShapes
 from fedner.models.types import type_vectors
@@ -49,6 +49,7 @@ class World:
         vectors: The vectors of each platform's types (T, E), in the order of its labels.
         device: Where it all lies.
         sizes: Of the layers.
+        is_rehearsal: Whether everything is small: newcomers try one setting for one epoch.
     """
 
     corpora: Mapping[str, StudyCorpus]
@@ -59,6 +60,7 @@ class World:
     vectors: Mapping[str, Tensor]
     device: torch.device
     sizes: Sizes = Sizes()
+    is_rehearsal: bool = False
 
     def numbers(self, name: str, chosen: NDArray[np.int64]) -> NDArray[np.int64]:
         """Return the global numbers of a platform's sentences."""
@@ -69,11 +71,25 @@ def build(
     data: Path, words: Path, context: Path, names: Sequence[str], device: str, cache: Path
 ) -> World:
     """Read the platforms and compute what their taggers see; context features once for all jobs."""
-    place = torch.device(device)
     found = {name: corpora.load(data, name) for name in names}
+    return built(found, WordVectors.open(words), context, device, cache)
+
+
+def built(
+    found: Mapping[str, StudyCorpus], source: WordSource, context: Path, device: str, cache: Path
+) -> World:
+    """Compute what the taggers of some platforms see.
+
+    Args:
+        found: The platforms.
+        source: The word vectors.
+        context: The frozen encoder.
+        device: Where it all lies.
+        cache: Where context features are stored.
+    """
+    place = torch.device(device)
     every = [each for corpus in found.values() for each in corpus.sentences]
     encoder = open_context_encoder(context, place)
-    source = WordVectors.open(words)
     features = cached_features(encoder, [each.tokens for each in every], cache)
     described, published = _tokens(every, np.asarray(features.whole()), source, place)
     vectors = {
@@ -115,7 +131,7 @@ def sentences_of(found: Mapping[str, StudyCorpus], device: torch.device) -> Sent
 def _tokens(
     every: Sequence[Sentence],
     context_ND: NDArray[np.float16],
-    source: WordVectors,
+    source: WordSource,
     device: torch.device,
 ) -> tuple[Tokens, Tokens]:
     """Return the tokens as the described head's recipe and as ELMoNER read them."""

@@ -30,6 +30,7 @@ from fedner.experiments.joining.world import World
 Pairs = Sequence[tuple[str, str]]  # platforms and types of theirs
 
 STEPS, BATCH_SIZE, LEARNING_RATE, DROPOUT = 1_000, 32, 2e-3, 0.3
+REHEARSED_STEPS = 1
 
 _LIKE: dict[str, tuple[tuple[str, str], ...]] = {
     "drug": (
@@ -85,9 +86,20 @@ def groups() -> dict[str, tuple[tuple[str, str], ...]]:
     return {**_LIKE, **others}
 
 
+def groups_of(world: World) -> dict[str, tuple[tuple[str, str], ...]]:
+    """Return all kinds of types of a world; a rehearsal has those of the built-in platforms."""
+    if not world.is_rehearsal:
+        return groups()
+    found: dict[str, list[tuple[str, str]]] = {}
+    for platform in MEDICAL:
+        for label in world.corpora[platform].labels:
+            found.setdefault(label, []).append((platform, label))
+    return {label: tuple(pairs) for label, pairs in found.items()}
+
+
 def leave_one_out(world: World, seed: int) -> list[UnseenType]:
     """Train one model without each kind of type, side by side, and score it on that."""
-    left_out = groups()
+    left_out = groups_of(world)
     weights = _trained(world, list(left_out.values()), seed)
     found = []
     for model, (group, pairs) in enumerate(left_out.items()):
@@ -104,14 +116,14 @@ def leave_one_out(world: World, seed: int) -> list[UnseenType]:
 
 def _trained(world: World, left_out: Sequence[Pairs], seed: int) -> Weights:
     """Train one model for each kind of type, on platforms that do not annotate it."""
-    number = len(left_out)
+    number, steps = len(left_out), REHEARSED_STEPS if world.is_rehearsal else STEPS
     variants = list(range(number))
     return train(
         first_weights(world, DESCRIBED, [seed] * number),
         DESCRIBED.tokens(world),
         without_types(world, left_out),
         [_source(world, platform, left_out, seed) for platform in reversed(MEDICAL)],
-        Plan(STEPS, [LEARNING_RATE] * number, DROPOUT, seed, variants=variants),
+        Plan(steps, [LEARNING_RATE] * number, DROPOUT, seed, variants=variants),
     )
 
 

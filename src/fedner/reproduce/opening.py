@@ -1,0 +1,233 @@
+"""Opens a study: from the options of the command to inputs that were read, and what they are."""
+
+import os
+import platform
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from fedner.errors import FednerError
+from fedner.reproduce.inputs import embeddings_for, platforms_for, rehearsal_context, stored
+from fedner.reproduce.reproduction import Inputs, PlatformInput, Reproduction
+from fedner.reproduce.store import StoredCell, begin, read_study, works_of
+from fedner.version import __version__
+
+MOST_GPU_JOBS = 12
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """What the command was asked for.
+
+    Attributes:
+        out: The folder of the study.
+        data: The folder of corpora.
+        platforms: Every --platform.
+        words: Word vectors.
+        contexts: A context encoder, and further ones for studies that compare several.
+        repeats: How many seeds; None for the study's own number.
+        first_seed: The first seed.
+        device: "cpu", "cuda" or "auto".
+        built_in: Whether to rehearse on built-in platforms.
+        resume: Go on with what --out holds.
+        reuse: Folders of other studies whose trainings are taken over where they are the same.
+    """
+
+    out: Path
+    data: Path | None = None
+    platforms: Sequence[str] = ()
+    words: str | None = None
+    contexts: Sequence[str] = ()
+    repeats: int | None = None
+    first_seed: int = 1
+    device: str = "auto"
+    built_in: bool = False
+    resume: bool = False
+    reuse: Sequence[Path] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Opened:
+    """A study that can be run.
+
+    Attributes:
+        inputs: What it runs on, corpora read.
+        works: Trainings of other studies that need not be run again.
+    """
+
+    inputs: Inputs
+    works: Mapping[str, StoredCell]
+
+
+def open_study(study: Reproduction, options: Options, command: Sequence[str]) -> Opened:
+    """Find and read what a study runs on, and begin its folder or go on with it.
+
+    Raises:
+        FednerError: Something is missing, or --out holds another study.
+    """
+    if options.data is not None and not options.data.is_dir():
+        raise FednerError(f"--data {options.data} is no folder", "Name the folder of corpora.")
+    if not options.resume and (options.out / "study.json").exists():
+        raise FednerError(
+            f"{options.out} has a study already", "Go on with --resume, or take another --out."
+        )
+    inputs = stored(_inputs(study, options))
+    identity = {
+        "study": study.name,
+        "platforms": {each.name: each.digest for each in inputs.platforms},
+        "words": _facts_of(inputs.words),
+        "context": _facts_of(inputs.context),
+        "first_seed": inputs.first_seed,
+        "rehearsal": inputs.is_rehearsal,
+    }
+    if inputs.more_contexts:
+        identity["more_contexts"] = [_facts_of(each) for each in inputs.more_contexts]
+    works = works_of(options.reuse, identity)
+    session = _session(inputs, command)
+    begin(inputs.out, identity, facts_of(inputs), session, resume=options.resume)
+    return Opened(inputs, works)
+
+
+def facts_of(inputs: Inputs) -> dict[str, Any]:
+    """Return what tables and figures say of the inputs: numbers and names, no text and no path."""
+    return {
+        "platforms": [
+            {
+                "name": each.name,
+                "labels": list(each.labels),
+                "num_sentences": each.num_sentences,
+                "counts": dict(each.counts),
+            }
+            for each in inputs.platforms
+        ],
+        "repeats": inputs.repeats,
+        "first_seed": inputs.first_seed,
+        "device": inputs.device,
+        "is_rehearsal": inputs.is_rehearsal,
+    }
+
+
+def drawn_inputs(out: Path) -> Inputs:
+    """Return the inputs of a study that was run, as far as tables and figures need them.
+
+    Raises:
+        FednerError: The folder holds no study.
+    """
+    held = read_study(out)
+    facts = held.get("inputs")
+    if facts is None:
+        raise FednerError(f"{out}: study.json says nothing of its inputs", "Run it with --resume.")
+    return Inputs(
+        platforms=tuple(
+            PlatformInput(
+                each["name"],
+                "",
+                labels=tuple(each["labels"]),
+                num_sentences=each["num_sentences"],
+                counts=each["counts"],
+            )
+            for each in facts["platforms"]
+        ),
+        words=held["identity"]["words"],
+        context=held["identity"]["context"],
+        out=out.resolve(),
+        repeats=facts["repeats"],
+        first_seed=facts["first_seed"],
+        device=facts["device"],
+        is_rehearsal=facts["is_rehearsal"],
+    )
+
+
+def _inputs(study: Reproduction, options: Options) -> Inputs:
+    out = options.out.resolve()
+    platforms: tuple[PlatformInput, ...] = ()
+    if study.layout != "own" or options.built_in:
+        platforms = platforms_for(
+            study, options.data, options.platforms, is_rehearsal=options.built_in
+        )
+    if options.built_in:
+        words, context = "hashed", rehearsal_context(out / "cache")
+    else:
+        first = options.contexts[0] if options.contexts else None
+        words, context = embeddings_for(study, options.data, options.words, first)
+    repeats = options.repeats or (1 if options.built_in else study.repeats)
+    return Inputs(
+        platforms=platforms,
+        words=words if words == "hashed" else str(Path(words).resolve()),
+        context=context if context == "none" else str(Path(context).resolve()),
+        out=out,
+        root=None if options.data is None else options.data.resolve(),
+        repeats=repeats,
+        first_seed=options.first_seed,
+        device=_device(options.device),
+        is_rehearsal=options.built_in,
+        more_contexts=() if options.built_in else _resolved(options.contexts[1:]),
+    )
+
+
+def _resolved(contexts: Sequence[str]) -> tuple[str, ...]:
+    """Return further encoders by their whole paths.
+
+    Raises:
+        FednerError: One is not there.
+    """
+    for each in contexts:
+        if not Path(each).exists():
+            raise FednerError(f"--context {each} is not there", "Name every encoder by its path.")
+    return tuple(str(Path(each).resolve()) for each in contexts)
+
+
+def _device(wanted: str) -> str:
+    import torch
+
+    from fedner.models.device import require_device
+
+    if wanted == "auto":
+        return "cuda" if torch.cuda.is_available() else "cpu"
+    require_device(wanted)
+    return wanted
+
+
+def default_jobs(device: str) -> int:
+    """Return how many cells run side by side unless somebody says so."""
+    cores = os.cpu_count() or 1
+    return min(MOST_GPU_JOBS, max(1, cores - 1)) if device == "cuda" else cores
+
+
+def _facts_of(path: str) -> str:
+    """Return name and size of word vectors or of an encoder: not where they lie."""
+    if path in ("hashed", "none"):
+        return path
+    place = Path(path)
+    files = [place] if place.is_file() else sorted(place.rglob("*"))
+    size = sum(each.stat().st_size for each in files if each.is_file())
+    return f"{place.name} ({size:,} bytes)"
+
+
+def _session(inputs: Inputs, command: Sequence[str]) -> dict[str, Any]:
+    import numpy
+    import torch
+
+    machine = f"{os.cpu_count()} cores, {platform.system()} {platform.machine()}"
+    if inputs.device == "cuda":
+        machine += f", {torch.cuda.get_device_name()}"
+    return {
+        "date": datetime.now(UTC).strftime("%Y-%m-%d"),
+        "command": " ".join(("fedner", *command)),
+        "device": inputs.device,
+        "machine": machine,
+        "versions": {
+            "fedner": __version__,
+            "python": platform.python_version(),
+            "torch": torch.__version__,
+            "numpy": numpy.__version__,
+        },
+    }
+
+
+def command_of(arguments: Sequence[str] | None = None) -> list[str]:
+    """Return the command as it was typed, without the program."""
+    return list(sys.argv[1:] if arguments is None else arguments)
