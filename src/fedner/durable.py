@@ -56,7 +56,7 @@ def writing(
         if overwrite:
             temporary.replace(target)
         else:
-            _place_anew(temporary, target, path)
+            place_anew(temporary, target, path)
         sync_folder(target.parent)
     except OSError as error:
         if error.errno in _FULL or error.filename == str(temporary):
@@ -130,8 +130,17 @@ def sync_folder(folder: Path) -> None:
         os.close(descriptor)
 
 
-def _place_anew(temporary: Path, target: Path, path: Path) -> None:
-    """Give a written file its name; one that somebody made in the meantime stays."""
+def place_anew(temporary: Path, target: Path, path: Path) -> None:
+    """Give a written file its name; one that somebody made in the meantime stays.
+
+    Args:
+        temporary: The file, in the folder of `target` or on the same file system.
+        target: Its name.
+        path: What users call that.
+
+    Raises:
+        FednerError: A file of that name is there.
+    """
     try:
         os.link(temporary, target)
     except FileExistsError as error:

@@ -152,8 +152,20 @@ def test_compare_report_and_errors(trained: Path) -> None:
     found = run_json("errors", trained, "--platform", "case-reports", "--limit", "0")
     scores = json.loads((trained / "scores.json").read_text())["platforms"]["case-reports"]
     micro = scores["methods"]["federated"]["strict"]["micro"]
-    assert sum(each["gold"] is not None for each in found["mistakes"]) == micro["fn"]
-    assert "false negative" in shown("errors", trained, "--platform", "case-reports")
+    mistakes = [each for group in found["groups"] for each in group["mistakes"]]
+    assert sum(each["gold"] is not None for each in mistakes) == micro["fn"]
+    assert {each["document"] for each in mistakes} == {
+        name for group in found["groups"] for name in group["documents"]
+    }
+    assert "missed Drug (" in shown("errors", trained, "--platform", "case-reports")
+    counted = run_json("errors", trained, "--platform", "case-reports", "--counts")["groups"]
+    held = {(each["type"], each["kind"]): each["count"] for each in counted}
+    assert all("mistakes" not in each for each in counted), "no text"
+    kept = scores["mistakes"]["federated"]
+    assert {key: kept[key[0]][key[1]] for key in held} == held
+    assert sum(held.values()) == sum(sum(each.values()) for each in kept.values())
+    few = run_json("errors", trained, "--platform", "case-reports", "--kind", "missed")["groups"]
+    assert {each["kind"] for each in few} == {"missed"}
     assert "not clear" in shown("compare", trained, trained)
 
 

@@ -254,6 +254,53 @@ def doccano(folder: Path) -> Path:
     return path
 
 
+def i2b2(folder: Path) -> Path:
+    """i2b2 2014 de-identification: a file for each record (Stubbs and Uzuner 2015)."""
+    pytest.importorskip("lxml", reason=NEEDS_FORMATS)
+    root = folder / "testing"
+    root.mkdir()
+    (root / "110-01.xml").write_text(
+        '<?xml version="1.0" encoding="UTF-8" ?>\n<deIdi2b2>\n<TEXT><![CDATA[\n'
+        "Ow 😀 Dr. Anna Lee & son <called> on 2067-05-03.\n]]></TEXT>\n<TAGS>\n"
+        '<NAME id="P0" start="10" end="18" text="Anna Lee" TYPE="DOCTOR" comment="" />\n'
+        '<DATE id="P1" start="37" end="47" text="2067-05-03" TYPE="DATE" comment="" />\n'
+        "</TAGS>\n</deIdi2b2>\n"
+    )
+    return root
+
+
+def presidio(folder: Path) -> Path:
+    """Presidio's generator: https://github.com/microsoft/presidio-research (data generator)."""
+    spans = [
+        {
+            "entity_type": "DRUG",
+            "entity_value": "Aspirin",
+            "start_position": 18,
+            "end_position": 25,
+        },
+        {"entity_type": "ADE", "entity_value": "nausea", "start_position": 5, "end_position": 11},
+    ]
+    records = [
+        {"full_text": TEXT, "masked": "...", "spans": spans, "template_id": 87, "metadata": None},
+        {"full_text": "No.", "masked": "No.", "spans": [], "template_id": 41, "metadata": None},
+    ]
+    path = folder / "synth_dataset.json"
+    path.write_text(json.dumps(records, indent=4, ensure_ascii=False))
+    return path
+
+
+def phi_queries(folder: Path) -> Path:
+    """Questions with their identifiers: JamesWeatherhead/synthetic-phi-query-framework."""
+    path = folder / "synthetic_dataset.txt"
+    path.write_text(
+        "===QUERY===\nIs 😀 Anna S. (MRN: 123) ready?\n===PHI_TAGS===\n"
+        '{"identifier_type": "NAME", "value": "Anna S."}\n'
+        '{"identifier_type": "ID", "value": "123"}\n\n'
+        "===QUERY===\nWhat now?\n===PHI_TAGS===\n"
+    )
+    return path
+
+
 def docbin(folder: Path) -> Path:
     """DocBin as `spacy convert` and `data-to-spacy` write it: https://spacy.io/api/docbin."""
     spacy = pytest.importorskip("spacy", reason=NEEDS_SPACY)
@@ -336,6 +383,7 @@ FIXTURES: dict[str, tuple[str, Callable[[Path], Path]]] = {
     "smm4h": ("smm4h", smm4h),
     "brat": ("brat", brat),
     "xmi": ("xmi", xmi),
+    "i2b2": ("i2b2", i2b2),
     "bioc": ("bioc", bioc),
     "bioc-json": ("bioc", bioc_json),
     "pubtator": ("pubtator", pubtator),
@@ -343,6 +391,8 @@ FIXTURES: dict[str, tuple[str, Callable[[Path], Path]]] = {
     "hf-tokens": ("hf-tokens", hf_tokens),
     "hf-parquet": ("hf-tokens", hf_parquet),
     "label-studio": ("label-studio", label_studio),
+    "presidio": ("presidio", presidio),
+    "phi-queries": ("phi-queries", phi_queries),
     "prodigy": ("prodigy", prodigy),
     "doccano": ("doccano", doccano),
     "jsonl": ("jsonl", jsonl),

@@ -24,8 +24,9 @@ def corpus_file(tmp_path: Path) -> Path:
 
 def test_the_table_names_every_format() -> None:
     assert list(READERS) == [
-        *("cadec", "ade", "smm4h", "brat", "xmi", "bioc", "pubtator", "docbin", "hf-tokens"),
-        *("label-studio", "prodigy", "doccano", "jsonl", "columns"),
+        *("cadec", "ade", "smm4h", "brat", "xmi", "i2b2", "bioc", "pubtator", "docbin"),
+        *("hf-tokens", "label-studio", "presidio", "phi-queries", "prodigy", "doccano", "jsonl"),
+        "columns",
     ]
     assert all(name == reader.name and reader.description for name, reader in READERS.items())
 

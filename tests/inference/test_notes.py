@@ -1,5 +1,6 @@
 """Notes of files and folders: text by content, and nothing left out without a word."""
 
+import csv
 import io
 import json
 import os
@@ -170,9 +171,11 @@ def test_a_folder_without_notes_says_what_is_there(tmp_path: Path, data: bytes) 
     with pytest.raises(FednerError, match="is empty"):
         find_notes(tmp_path)
     (tmp_path / "letter.docx").write_bytes(DOCX)
-    for opened in (find_notes, open_input):
-        with pytest.raises(FednerError, match="a Word document"):
-            opened(tmp_path)
+    with pytest.raises(FednerError, match="a Word document"):
+        find_notes(tmp_path)
+    (tmp_path / "letter.docx").write_bytes(NOT_TEXT["a GIF"])
+    with pytest.raises(FednerError, match="a GIF"):
+        open_input(tmp_path)
 
 
 def test_what_a_prediction_reads(folder: Path, tmp_path: Path) -> None:
@@ -222,16 +225,22 @@ def test_the_commands_do_the_rest_and_exit_1(folder: Path, model: Path, tmp_path
     assert sorted(path.name for path in out.rglob("*.*")) == ["B.TXT", "a.txt", "c.Text"]
     for words in ("refused: 3 files", "letter.docx", "old.txt", "scan.txt", "skipped: 2 files"):
         assert words in result.stderr
-    result = CliRunner().invoke(app, ["predict", str(model), str(folder), "--json"])
+    listed = tmp_path / "skipped.csv"
+    command = ["predict", str(model), str(folder), "--json", "--skipped", str(listed)]
+    result = CliRunner().invoke(app, command)
     assert result.exit_code == 1
     assert "refused: 3 files" in result.stderr
     header, *records = map(json.loads, result.stdout.splitlines())
     assert len(records) == 3
-    assert {Path(each["file"]).name for each in header["left_out"] if each["refused"]} == {
-        "letter.docx",
-        "old.txt",
-        "scan.txt",
-    }
+    refused = {Path(each["file"]).name for each in header["left_out"] if each["refused"]}
+    assert refused >= {"old.txt", "scan.txt"}, "what is known before the notes are read"
+    with listed.open(newline="") as lines:
+        rows = list(csv.DictReader(lines))
+    refused = {Path(row["file"]).name for row in rows if row["refused"] == "yes"}
+    assert refused == {"letter.docx", "old.txt", "scan.txt"}
+    assert all(row["why"] for row in rows)
+    again = CliRunner().invoke(app, command)
+    assert isinstance(again.exception, FednerError), "a list is never overwritten"
     for name in ("letter.docx", "scan.txt", "old.txt"):
         (folder / name).unlink()
     redact = ["redact", str(model), str(folder), "--out", str(tmp_path / "b"), "--json"]

@@ -43,14 +43,15 @@ def open_umask() -> Iterator[None]:
 def seen(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """The modes of all files while they are written."""
     modes: list[int] = []
-    create = durable._create
+    create = os.open
 
-    def looking(*arguments):
-        handle = create(*arguments)
-        modes.append(mode_of(handle.fileno()))
-        return handle
+    def looking(path, flags, *arguments, **options):
+        descriptor = create(path, flags, *arguments, **options)
+        if flags & os.O_CREAT:
+            modes.append(mode_of(descriptor))
+        return descriptor
 
-    monkeypatch.setattr(durable, "_create", looking)
+    monkeypatch.setattr(os, "open", looking)
     return modes
 
 
@@ -82,7 +83,8 @@ def test_a_file(
         out.parent.mkdir()
     run(command, model, source, "--out", out)
     assert mode_of(out) == expected
-    assert seen == [expected], "the temporary file is no more readable either"
+    assert expected in seen
+    assert set(seen) <= {expected, 0o600}, "temporary files are no more readable either"
 
 
 def test_a_folder_is_followed_file_by_file(model: Path, tmp_path: Path, seen: list[int]) -> None:

@@ -9,7 +9,8 @@ from hypothesis import strategies as st
 
 from fedner.errors import FednerError
 from fedner.inference.predict import Mention, Predictor
-from fedner.inference.redact import MASK, Pseudonyms, redact, redact_files
+from fedner.inference.redact import MASK, Pseudonyms, redact
+from fedner.inference.redacted_files import RedactedFile, Rules, plan_redaction, redact_files
 from fedner.models.checkpoint import LoadedTagger
 from fedner.models.embeddings.words import HashedWords, WordEmbedding
 from fedner.models.features import TagSpace
@@ -99,6 +100,15 @@ def predictor() -> Predictor:
     return Predictor.of(LoadedTagger(tagger, recipe, space))
 
 
+def redacted(
+    predictor: Predictor, source: Path, target: Path, **options: object
+) -> list[RedactedFile]:
+    encoding = options.pop("encoding", None)
+    rules = Rules(**options)  # type: ignore[arg-type]
+    plan = plan_redaction(source, target, rules, encoding=encoding)  # type: ignore[arg-type]
+    return list(redact_files(predictor, plan))
+
+
 def test_files_keep_every_other_byte(predictor: Predictor, tmp_path: Path) -> None:
     source = tmp_path / "in"
     (source / "deep").mkdir(parents=True)
@@ -106,7 +116,7 @@ def test_files_keep_every_other_byte(predictor: Predictor, tmp_path: Path) -> No
     (source / "a.txt").write_bytes(odd)
     (source / "deep" / "b.txt").write_bytes(b"Plain text with words.\n")
     (source / "notes.md").write_text("not a text file")
-    done = list(redact_files(predictor, source, tmp_path / "out", "mask"))
+    done = redacted(predictor, source, tmp_path / "out", how="mask")
     assert [each.source.name for each in done] == ["a.txt", "b.txt"]
     assert not (tmp_path / "out" / "notes.md").exists()
     assert (source / "a.txt").read_bytes() == odd
@@ -126,9 +136,9 @@ def test_other_encodings_are_written_as_they_were_read(
     source, target = tmp_path / "a.txt", tmp_path / "b.txt"
     source.write_bytes(text.encode(encoding))
     with pytest.raises(FednerError) as caught:
-        list(redact_files(predictor, source, target))
+        redacted(predictor, source, target)
     assert "--encoding" in caught.value.hint
-    done = list(redact_files(predictor, source, target, "mask", encoding=encoding))
+    done = redacted(predictor, source, target, how="mask", encoding=encoding)
     written = target.read_bytes().decode(encoding)
     assert len(written) == len(text)
     assert sum(done[0].replaced.values()) == len(done[0].replacements) > 0
@@ -141,9 +151,9 @@ def test_nothing_is_ever_overwritten(predictor: Predictor, tmp_path: Path) -> No
     path.write_text("Took aspirin.")
     for target in (path, tmp_path):
         with pytest.raises(FednerError, match="already there"):
-            list(redact_files(predictor, path, target))
+            redacted(predictor, path, target)
     with pytest.raises(FednerError, match="lies within"):
-        list(redact_files(predictor, tmp_path, tmp_path / "out"))
+        redacted(predictor, tmp_path, tmp_path / "out")
     with pytest.raises(FednerError, match="no such file"):
-        list(redact_files(predictor, tmp_path / "b.txt", tmp_path / "c.txt"))
+        redacted(predictor, tmp_path / "b.txt", tmp_path / "c.txt")
     assert path.read_text() == "Took aspirin."

@@ -13,7 +13,8 @@ from fedner.inference.notes import find_notes
 from fedner.inference.onnx_export import export_onnx
 from fedner.inference.onnx_tagger import OnnxTagger
 from fedner.inference.predict import Predictor
-from fedner.inference.redact import redact_files
+from fedner.inference.redacted_files import plan_redaction, redact_files
+from fedner.inference.redaction_audit import read_audit
 from fedner.models.checkpoint import load_tagger, save_tagger
 from fedner.models.embeddings.words import HashedWords, WordEmbedding
 from fedner.models.features import TagSpace
@@ -143,16 +144,16 @@ def test_redact(model: Path, notes: Path, answer: Answer, tmp_path: Path) -> Non
     result = CliRunner().invoke(app, command, catch_exceptions=False)
     assert result.exit_code == 0, result.output
     found: Answer = set()
-    for file in json.loads(result.stdout)["files"]:
-        source = Path(file["source"])
-        text, new = text_of(source), text_of(Path(file["target"]))
-        for each in file["mentions"]:
-            start, end = each["start"], each["end"]
-            found.add((source.stem, start, end, each["label"], text[start:end]))
-            assert new[each["new_start"] : each["new_end"]] == f"[{each['label']}]"
+    for file in read_audit(Path(json.loads(result.stdout)["audit"])):
+        text, new = text_of(notes / file.source), text_of(tmp_path / "out" / file.target)
+        for each in file.replacements:
+            start, end = each.start, each.end
+            found.add((Path(file.source).stem, start, end, each.label, text[start:end]))
+            assert new[each.new_start : each.new_end] == f"[{each.label}]"
     assert found == answer
-    single = redact_files(Predictor.load(model), paths(notes)["marked"], tmp_path / "one.txt")
-    places = {(each.start, each.end, each.label) for each in next(single).replacements}
+    plan = plan_redaction(paths(notes)["marked"], tmp_path / "one.txt")
+    (single,) = redact_files(Predictor.load(model), plan)
+    places = {(each.start, each.end, each.label) for each in single.replacements}
     assert places == {each[1:4] for each in answer if each[0] == "marked"}
     kept = (tmp_path / "one.txt").read_bytes()
     assert kept.startswith(b"\xef\xbb\xbf")

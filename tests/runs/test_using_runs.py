@@ -45,10 +45,10 @@ def test_mistakes_are_told_once_each() -> None:
     ]
     told = [(each.kind, each.gold, each.found) for each in mistakes_in(sentence, found)]
     assert told == [
-        ("wrong border", gold[1], found[1][0]),
-        ("wrong type", gold[2], found[2][0]),
-        ("false negative", gold[3], None),
-        ("false positive", None, found[3][0]),
+        ("border", gold[1], found[1][0]),
+        ("type", gold[2], found[2][0]),
+        ("missed", gold[3], None),
+        ("spurious", None, found[3][0]),
     ]
 
 

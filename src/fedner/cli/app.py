@@ -8,9 +8,11 @@ from typing import Annotated
 import typer
 
 from fedner.cli import (
+    check,
     data,
     demo,
     embeddings,
+    errors,
     export,
     failures,
     federation,
@@ -21,6 +23,8 @@ from fedner.cli import (
     predict,
     privacy,
     redact,
+    redaction,
+    reproduce,
     runs,
     score,
     server,
@@ -41,17 +45,20 @@ _BEGIN, _RUNS, _TAGGERS, _DATA = "Train", "Look at runs", "Use taggers", "Data, 
 _ACROSS = "Across machines"
 app.command("demo", rich_help_panel=_BEGIN)(demo.demo)
 app.command("init", rich_help_panel=_BEGIN)(init.init)
+app.command("check", rich_help_panel=_BEGIN)(check.check)
 app.command("train", rich_help_panel=_BEGIN)(train.train)
 app.add_typer(study.app, name="study", rich_help_panel=_BEGIN)
 app.add_typer(federation.app, name="federation", rich_help_panel=_ACROSS)
 app.add_typer(platform.app, name="platform", rich_help_panel=_ACROSS)
 app.add_typer(server.app, name="server", rich_help_panel=_ACROSS)
+app.command("reproduce", rich_help_panel=_BEGIN)(reproduce.reproduce)
 app.command("evaluate", rich_help_panel=_RUNS)(runs.evaluate)
 app.command("compare", rich_help_panel=_RUNS)(runs.compare)
 app.command("report", rich_help_panel=_RUNS)(runs.report)
-app.command("errors", rich_help_panel=_RUNS)(runs.errors)
+app.command("errors", rich_help_panel=_RUNS)(errors.errors)
 app.command("predict", rich_help_panel=_TAGGERS)(predict.predict)
 app.command("redact", rich_help_panel=_TAGGERS)(redact.redact)
+app.add_typer(redaction.app, name="redaction", rich_help_panel=_TAGGERS)
 app.command("export", rich_help_panel=_TAGGERS)(export.export)
 app.command("join", rich_help_panel=_TAGGERS)(join.join)
 app.command("score", rich_help_panel=_DATA)(score.score)

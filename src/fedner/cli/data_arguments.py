@@ -52,7 +52,8 @@ ToOption = Annotated[
     typer.Option(
         "--to",
         metavar="FORMAT",
-        help="The format to write: jsonl, columns, brat, bioc or bioc-json.",
+        help="The format to write: jsonl, columns, brat, bioc, bioc-json; label-studio, doccano or "
+        "xmi for annotation tools.",
     ),
 ]
 ToSchemeOption = Annotated[str, typer.Option("--to-scheme", help="The tag scheme to write.")]

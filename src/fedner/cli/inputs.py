@@ -16,7 +16,9 @@ if TYPE_CHECKING:
 
 CliSentences = Literal["given", "line", "rule"]
 CliUnit = Literal["sentence", "document", "patient"]
-TargetFormat = Literal["jsonl", "columns", "brat", "bioc", "bioc-json"]
+TargetFormat = Literal[
+    "jsonl", "columns", "brat", "bioc", "bioc-json", "label-studio", "doccano", "xmi"
+]
 
 _SENTENCES: dict[str, SentencePolicy] = {"given": "as given", "line": "line", "rule": "rule"}
 

@@ -1,100 +1,266 @@
-"""`fedner predict`: mentions of a saved tagger in any input, streamed."""
+"""`fedner predict`: mentions of a saved or exported tagger in any input, streamed."""
 
-import json as json_module
-import os
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from fedner.cli.arguments import MovedContext, MovedVectors, OfPlatform, TaggerFolder, TextEncoding
+from fedner.cli.arguments import MovedContext, MovedVectors, OfPlatform, TextEncoding
 from fedner.errors import FednerError
-from fedner.visible import visible_json
 
 if TYPE_CHECKING:
     from fedner.inference.inputs import PredictionInput
-    from fedner.inference.predict import Predicted, Predictor
+    from fedner.inference.job import Job, JobResult, Reads
+    from fedner.inference.reading import Predicted
+    from fedner.inference.tables import Columns
 
 Device = Literal["cpu", "cuda"]
+OutputName = Literal["jsonl", "csv", "bioc", "brat", "label-studio", "doccano", "xmi"]
 
 
-Source = Annotated[
+Model = Annotated[
     Path,
     typer.Argument(
-        metavar="INPUT",
-        help="A text file, a folder of .txt files, a corpus in any format, or - for text from "
-        "standard input.",
+        metavar="RUN",
+        help="A run folder, the folder of a saved tagger, or one that `fedner export` wrote.",
+    ),
+]
+Sources = Annotated[
+    list[Path],
+    typer.Argument(
+        metavar="INPUT...",
+        help="Text files, Word documents, PDFs, folders of them, tables, corpora in any format, or "
+        "- for standard input.",
     ),
 ]
 Out = Annotated[
     Path | None,
-    typer.Option("--out", help="Write JSONL to this new file, whole or not at all."),
+    typer.Option(
+        "--out",
+        help="Write here, whole or not at all. Killed, the same command goes on where it was.",
+    ),
+]
+To = Annotated[
+    OutputName | None,
+    typer.Option(
+        "--to",
+        metavar="FORMAT",
+        help="The format of --out: jsonl, csv, bioc, brat; label-studio, doccano or xmi for "
+        "annotation tools. By default its name decides (.csv, .xml for BioC), else jsonl.",
+    ),
 ]
 Format = Annotated[
     str,
     typer.Option(
         "--format",
-        help="The format of INPUT. text: each file is a document; lines: each line is one.",
+        help="The format of INPUT. text: each file is a document; lines: each line is one; csv, "
+        "tsv, parquet: each row is one.",
     ),
+]
+TextColumn = Annotated[
+    str | None,
+    typer.Option("--text-column", help="INPUT is a table; the column that holds the notes."),
+]
+IdColumn = Annotated[
+    str | None, typer.Option("--id-column", help="Its column of ids; default: row numbers.")
+]
+PatientColumn = Annotated[
+    str | None, typer.Option("--patient-column", help="Its column of patients.")
 ]
 Lenient = Annotated[
     bool, typer.Option("--lenient", help="Go on without texts of a corpus that are broken.")
 ]
+Skipped = Annotated[
+    Path | None,
+    typer.Option(
+        "--skipped", help="Where the list of what was skipped goes; default: OUT.skipped.csv."
+    ),
+]
+Restart = Annotated[
+    bool, typer.Option("--restart", help="Throw away what a killed job found, and begin anew.")
+]
 AsJsonLines = Annotated[
-    bool, typer.Option("--json", help="Print JSONL for machines on standard output.")
+    bool,
+    typer.Option(
+        "--json", help="Print JSONL on standard output; with --out, what was done and skipped."
+    ),
 ]
 
 
 def predict(
-    model: TaggerFolder,
-    source: Source,
+    model: Model,
+    sources: Sources,
     platform: OfPlatform = None,
     out: Out = None,
+    to: To = None,
     format: Format = "auto",
+    text_column: TextColumn = None,
+    id_column: IdColumn = None,
+    patient_column: PatientColumn = None,
     encoding: TextEncoding = None,
     lenient: Lenient = False,
+    skipped: Skipped = None,
+    restart: Restart = False,
     vectors: MovedVectors = None,
     context: MovedContext = None,
     device: Annotated[Device, typer.Option("--device", help="Where to run.")] = "cpu",
     json: AsJsonLines = False,
 ) -> None:
-    """Find mentions with a saved tagger: character offsets, labels and confidences.
+    """Find mentions with a tagger: character offsets, labels and confidences.
 
     A text file is one document: offsets count the characters of the whole file.
     """
-    from fedner.cli.left_out import exit_code, show_left_out
-    from fedner.inference.inputs import open_input
-    from fedner.inference.predict import Predictor
-    from fedner.runs.folder import tagger_folder
+    from fedner.inference.several import open_inputs
 
-    if out is not None:
-        _refuse_existing(out)
-    folder = tagger_folder(model, platform)
-    opened = open_input(source, format, encoding, sys.stdin.buffer)
-    predictor = Predictor.load(folder, vectors=vectors, context=context, device=device)
-    documents = opened.documents if lenient else opened.whole()
-    found = predictor.predict_documents(documents)
-    if out is not None:
-        num_documents, num_mentions = _write(out, found, predictor, opened)
-        typer.echo(f"{out}: {num_mentions:,} mentions in {num_documents:,} documents", err=True)
-    elif json:
-        for line in _lines(found, predictor, opened):
-            sys.stdout.write(line)
+    columns = _columns(text_column, id_column, patient_column)
+    settings = {
+        "inputs": [str(each) if str(each) == "-" else str(each.resolve()) for each in sources],
+        "format": format,
+        "encoding": encoding,
+        "columns": None if columns is None else asdict(columns),
+    }
+    job = _job(out, to, settings, skipped, sources)
+    _refuse_list(skipped)
+    load = _tagger_in(model, platform, vectors, context, device)  # its folder is there, or said so
+    opened = open_inputs(sources, format, encoding, sys.stdin.buffer, columns, lenient=lenient)
+    tagger = load()
+    if job is not None:
+        _run(job, tagger, opened, restart=restart, json=json)
     else:
-        _show(found, predictor)
+        found = tagger.predict_documents(opened.documents)
+        _print_lines(found, tagger, opened) if json else _show(found, tagger)
+        _list_skipped(opened, skipped)
+    _end(opened, lenient=lenient)
+
+
+def _columns(text: str | None, ids: str | None, patient: str | None) -> "Columns | None":
+    from fedner.inference.tables import Columns
+
+    if text is not None:
+        return Columns(text, ids, patient)
+    for option, given in (("--id-column", ids), ("--patient-column", patient)):
+        if given is not None:
+            raise FednerError(f"{option} without --text-column", "Name the column of the notes.")
+    return None
+
+
+def _job(
+    out: Path | None,
+    to: OutputName | None,
+    settings: Mapping[str, object],
+    skipped: Path | None,
+    sources: list[Path],
+) -> "Job | None":
+    """Return the job that writes to --out, after a look at what is in its way."""
+    from fedner.inference.found_files import format_of
+    from fedner.inference.job import Job
+
+    if out is None:
+        if to is not None:
+            raise FednerError(f"--to {to} without --out", "Name the file or folder to write.")
+        return None
+    job = Job(out, to or format_of(out), settings, skipped)
+    job.check_target(sources)
+    return job
+
+
+def _refuse_list(skipped: Path | None) -> None:
+    if skipped is not None and skipped.exists():
+        raise FednerError(f"{skipped} is already there", "Choose another --skipped.")
+
+
+def _tagger_in(
+    model: Path, platform: str | None, vectors: Path | None, context: Path | None, device: Device
+) -> "Callable[[], Reads]":
+    """Return what loads a tagger: one of torch, or an exported one, for which torch is not loaded.
+
+    Raises:
+        FednerError: There is no tagger, or an option does not fit it.
+    """
+    from fedner.inference.onnx_tagger import OnnxTagger, is_export
+
+    if not is_export(model):
+        from fedner.inference.predict import Predictor
+        from fedner.runs.folder import tagger_folder
+
+        folder = tagger_folder(model, platform)
+        return lambda: Predictor.load(folder, vectors=vectors, context=context, device=device)
+    given = {
+        "--platform": platform,
+        "--vectors": vectors,
+        "--context": context,
+        "--device": None if device == "cpu" else device,
+    }
+    for option, value in given.items():
+        if value is not None:
+            raise FednerError(
+                f"{option} {value} is not for an exported tagger: {model}", f"Leave out {option}."
+            )
+    return lambda: OnnxTagger.load(model)
+
+
+def _run(
+    job: "Job", tagger: "Reads", opened: "PredictionInput", *, restart: bool, json: bool
+) -> None:
+    """Run a job and say what it came to."""
+    from fedner.cli.left_out import as_dicts
+    from fedner.cli.output import errors, show_json
+    from fedner.cli.predict_progress import PredictionProgress
+
+    try:
+        with PredictionProgress(opened.total, quiet=json) as progress:
+            done = job.run(tagger, opened, progress.on_note, restart=restart)
+    except BaseException:
+        if job.partial.is_dir() and not json:
+            said = f"{job.partial} keeps what is done: the same command goes on where it was"
+            errors.print(said, soft_wrap=True)
+        raise
+    opened.left_out[:] = done.left_out
+    if json:
+        show_json(
+            {
+                "out": str(done.out),
+                "format": job.format,
+                "documents": done.documents,
+                "mentions": done.mentions,
+                "resumed": done.resumed,
+                "left_out": as_dicts(done.left_out),
+                "skipped": done.skipped and str(done.skipped),
+            }
+        )
+        return
+    _say_done(done)
+
+
+def _say_done(done: "JobResult") -> None:
+    before = f" ({done.resumed:,} of them done before)" if done.resumed else ""
+    typer.echo(
+        f"{done.out}: {done.mentions:,} mentions in {done.documents:,} documents{before}", err=True
+    )
+    if done.skipped is not None:
+        typer.echo(f"{done.skipped}: what was skipped, and why", err=True)
+
+
+def _list_skipped(opened: "PredictionInput", skipped: Path | None) -> None:
+    """Write the list of what was skipped where it was asked for."""
+    from fedner.inference.job import write_skipped
+    from fedner.inference.permissions import output_mode
+
+    if skipped is not None:
+        write_skipped(skipped, opened.left_out, output_mode(opened.files, skipped))
+
+
+def _end(opened: "PredictionInput", *, lenient: bool) -> None:
+    """Say what was skipped and why; the exit code is 1 where something was refused."""
+    from fedner.cli.left_out import exit_code, show_left_out
+
     show_left_out(opened.left_out)
     _show_problems(opened, lenient=lenient)
     if code := exit_code(opened.left_out):
         raise typer.Exit(code)
-
-
-def _refuse_existing(out: Path) -> None:
-    if os.path.lexists(out):
-        raise FednerError(
-            f"{out} is already there", "Choose another --out: predicting never overwrites."
-        )
 
 
 def _show_problems(opened: "PredictionInput", *, lenient: bool) -> None:
@@ -104,73 +270,23 @@ def _show_problems(opened: "PredictionInput", *, lenient: bool) -> None:
         typer.echo(f"{opened.source}: problems in the input: {counts}", err=True)
 
 
-def _write(
-    out: Path, found: "Iterable[Predicted]", predictor: "Predictor", opened: "PredictionInput"
-) -> tuple[int, int]:
-    from fedner.durable import writing
-    from fedner.inference.permissions import output_mode
-
-    counts = [0, 0]
-
-    def counted() -> "Iterator[Predicted]":
-        for predicted in found:
-            counts[0] += 1
-            counts[1] += len(predicted.mentions)
-            yield predicted
-
-    with writing(out, mode=output_mode(opened.files, out), overwrite=False) as file:
-        for line in _lines(counted(), predictor, opened):
-            file.write(line.encode("utf-8", "surrogatepass"))
-    return counts[0], counts[1]
-
-
-def _lines(
-    found: "Iterable[Predicted]", predictor: "Predictor", opened: "PredictionInput"
-) -> Iterator[str]:
-    """Yield the lines of fedner's own JSONL, with a confidence beside every span."""
+def _print_lines(found: "Iterable[Predicted]", tagger: "Reads", opened: "PredictionInput") -> None:
+    """Print fedner's own JSONL, with a confidence beside every span."""
     from fedner.cli.left_out import as_dicts
-    from fedner.corpus.readers.jsonl import VERSION
+    from fedner.inference.found_files import found_line, header_line
 
-    yield _line(
-        {
-            "fedner": "corpus",
-            "version": VERSION,
-            "name": "predictions",
-            "labels": list(predictor.model.space.labels),
-            **({"left_out": as_dicts(opened.left_out)} if opened.left_out else {}),
-        }
-    )
+    sys.stdout.write(header_line(tagger.labels, as_dicts(opened.left_out)))
     for predicted in found:
-        yield _line(
-            {
-                "id": predicted.document.id,
-                "text": predicted.document.text,
-                "spans": [
-                    {
-                        "start": mention.start,
-                        "end": mention.end,
-                        "label": mention.label,
-                        "confidence": round(mention.confidence, 6),
-                    }
-                    for mention in predicted.mentions
-                ],
-                "source": predicted.document.source,
-            }
-        )
+        sys.stdout.write(found_line(predicted))
 
 
-def _line(record: dict[str, Any]) -> str:
-    text = json_module.dumps(record, ensure_ascii=False, separators=(",", ":"))
-    return visible_json(text) + "\n"
-
-
-def _show(found: "Iterable[Predicted]", predictor: "Predictor") -> None:
+def _show(found: "Iterable[Predicted]", tagger: "Reads") -> None:
     from fedner.cli.output import console, highlighted, show_place
 
     for predicted in found:
         show_place("document", predicted.document.id)
         spans = [(mention.start, mention.end, mention.label) for mention in predicted.mentions]
-        console.print(highlighted(predicted.document.text, spans, predictor.model.space.labels))
+        console.print(highlighted(predicted.document.text, spans, tagger.labels))
         for mention in predicted.mentions:
             console.print(
                 f"  {mention.start}-{mention.end} {mention.label} {mention.confidence:.3f}",

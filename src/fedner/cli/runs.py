@@ -1,4 +1,4 @@
-"""`fedner evaluate`, `compare`, `report` and `errors`: looking at finished runs."""
+"""`fedner evaluate`, `compare` and `report`: looking at finished runs."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
@@ -6,10 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import typer
 
 if TYPE_CHECKING:
-    from rich.text import Text
-
     from fedner.runs.comparison import Comparison
-    from fedner.runs.mistakes import Mistake
 
 Method = Literal["federated", "local-only", "centralized"]
 RunArgument = Annotated[Path, typer.Argument(metavar="RUN", help="A run folder.")]
@@ -20,7 +17,6 @@ MethodOption = Annotated[
         "--method", metavar="METHOD", help="Which taggers: federated, local-only or centralized."
     ),
 ]
-PlatformOption = Annotated[str, typer.Option("--platform", help="The platform.")]
 
 
 def evaluate(run: RunArgument, json: JsonOption = False) -> None:
@@ -88,61 +84,3 @@ def report(run: RunArgument, json: JsonOption = False) -> None:
     else:
         show_place("report:", folder.report)
         show_place("model card:", folder.card)
-
-
-def errors(
-    run: RunArgument,
-    platform: PlatformOption,
-    limit: Annotated[int, typer.Option("--limit", help="How many to show; 0 for all.")] = 30,
-    method: MethodOption = "federated",
-    json: JsonOption = False,
-) -> None:
-    """Show false positives and negatives in context. Local: the texts go to this screen alone."""
-    from collections import Counter
-
-    from fedner.cli.output import console, show_json, table
-    from fedner.runs.folder import open_run
-    from fedner.runs.mistakes import find_mistakes
-
-    mistakes = find_mistakes(open_run(run), platform, method)
-    counts = Counter(each.kind for each in mistakes)
-    shown = mistakes if limit <= 0 else mistakes[:limit]
-    if json:
-        show_json(
-            {
-                "platform": platform,
-                "method": method,
-                "counts": dict(counts.most_common()),
-                "mistakes": [each.as_dict() for each in shown],
-            }
-        )
-        return
-    for each in shown:
-        console.print(_shown(each))
-    console.print(table(f"{platform}: mistakes", ("kind", "count"), counts.most_common()))
-    if len(shown) < len(mistakes):
-        console.print(f"{len(shown):,} of {len(mistakes):,} shown; --limit 0 shows all")
-
-
-def _shown(mistake: "Mistake") -> "Text":
-    """Return a mistake as a line: the gold mention underlined, the found one coloured."""
-    from rich.text import Text
-
-    line = Text(f"{mistake.kind}: ", style="bold")
-    gold, found = mistake.gold, mistake.found
-    for number, token in enumerate(mistake.sentence.tokens):
-        is_gold = gold is not None and gold.start <= number < gold.end
-        is_found = found is not None and found.start <= number < found.end
-        style = "bold " * (is_gold or is_found) + "underline " * is_gold + "red" * is_found
-        line.append(token, style=style.strip() or None)
-        line.append(" ")
-    said = []
-    if gold is not None:
-        said.append(
-            f"gold {gold.label}: {' '.join(mistake.sentence.tokens[gold.start : gold.end])}"
-        )
-    if found is not None:
-        words = " ".join(mistake.sentence.tokens[found.start : found.end])
-        said.append(f"found {found.label}: {words} ({mistake.confidence:.2f})")
-    line.append("\n  " + "; ".join(said), style="dim")
-    return line

@@ -52,7 +52,7 @@ def train(
     """Train a federation on this machine: its file is checked, then rounds, scores and a report."""
     from fedner.cli.output import show_json
 
-    settings, folder = _resolve(
+    settings, folder = resolve(
         source, tuple(platforms or ()), initial, out, tuple(assignments or ()), resume=resume
     )
     scores = train_shown(settings, folder, resume=resume, is_quiet=json)
@@ -62,7 +62,7 @@ def train(
     show_finished(folder, scores)
 
 
-def _resolve(
+def resolve(
     source: Path,
     platforms: tuple[Path, ...],
     initial: Path | None,

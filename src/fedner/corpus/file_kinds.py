@@ -38,6 +38,7 @@ class FileKind(NamedTuple):
 
 BINARY: Final = FileKind("binary data (it has NUL bytes)", _NO_NOTE, True)
 WORD: Final = FileKind("a Word document (.docx)", _AS_TEXT)
+PDF: Final = FileKind("a PDF", "Extract its text, for example with: pdftotext FILE.pdf FILE.txt.")
 ZIP: Final = FileKind("a zip archive", _UNPACK, True)
 WIDE: Final = FileKind(
     "text in UTF-16 or UTF-32",
@@ -57,11 +58,7 @@ _PICKLE: Final = FileKind("a pickle, which is never opened", _WEIGHTS)
 # The first match counts. An offset other than 0 is where the mark stands.
 _MARKS: Final[tuple[tuple[int, bytes, FileKind], ...]] = (
     (0, b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1", _OLD_WORD),
-    (
-        0,
-        b"%PDF-",
-        FileKind("a PDF", "Extract its text, for example with: pdftotext FILE.pdf FILE.txt."),
-    ),
+    (0, b"%PDF-", PDF),
     (0, b"{\\rtf", FileKind("a Rich Text document (.rtf)", _AS_TEXT)),
     (0, b"\x89PNG\r\n\x1a\n", FileKind("a PNG image", _OCR)),
     (0, b"\xff\xd8\xff", FileKind("a JPEG image", _OCR)),

@@ -1,4 +1,4 @@
-"""Any input of a prediction as a stream of documents: notes, corpora in any format, lines.
+"""Any input of a prediction as a stream of documents: notes, tables, corpora in any format, lines.
 
 A file of text is one document, so that offsets are those of the file, as `redact` and the spaCy
 component have them. Corpora are read by their own readers. What is left out is named.
@@ -14,12 +14,23 @@ from typing import BinaryIO, Final
 from fedner.corpus import archives
 from fedner.corpus.document import Document
 from fedner.corpus.file_kinds import kind_of_file
-from fedner.corpus.files import head
+from fedner.corpus.files import files_in, head
 from fedner.corpus.problems import ProblemLog
 from fedner.corpus.readers import READERS
 from fedner.corpus.reading import AUTO, open_corpus, recognise
 from fedner.errors import FednerError
 from fedner.inference.notes import SUFFIXES, LeftOut, Notes, find_notes, no_notes, survey
+from fedner.inference.office import is_office
+from fedner.inference.tables import (
+    CSV,
+    PARQUET,
+    TABLES,
+    Columns,
+    column_names,
+    read_table,
+    read_table_stream,
+    table_format,
+)
 from fedner.inference.text_files import TextFileError, decode_text, not_text, text_encoding
 
 TEXT, LINES = "text", "lines"
@@ -45,16 +56,18 @@ class PredictionInput:
         documents: The documents, as a stream that can be read once.
         files: The files that they come from, for whoever asks for their permissions; none for
             standard input.
-        left_out: Files of a folder that are not read.
-        log: What the reader of a corpus found wrong; it fills while the documents are read.
+        left_out: What is not read; it fills while the documents are read.
+        log: What the reader of a corpus found wrong; it fills likewise.
         source: What the input is called.
+        total: How many documents there are at most; None where only reading them tells.
     """
 
     documents: Iterator[Document]
     files: tuple[Path, ...]
-    left_out: tuple[LeftOut, ...] = ()
+    left_out: list[LeftOut] = field(default_factory=list)
     log: ProblemLog = field(default_factory=ProblemLog)
     source: str = ""
+    total: int | None = None
 
     def whole(self) -> Iterator[Document]:
         """Yield the documents; at last refuse an input of which texts were lost or changed.
@@ -72,27 +85,35 @@ class PredictionInput:
 
 
 def open_input(
-    source: Path, format: str = AUTO, encoding: str | None = None, stdin: BinaryIO | None = None
+    source: Path,
+    format: str = AUTO,
+    encoding: str | None = None,
+    stdin: BinaryIO | None = None,
+    columns: Columns | None = None,
 ) -> PredictionInput:
     """Open the input of a prediction.
 
     Args:
-        source: A file or a folder of text, a corpus in any format, or "-" for standard input.
-        format: "text" (each file is a document), "lines" (each line is one), a format of corpora,
-            or "auto" to recognise it.
+        source: A file or a folder of text, a table, a corpus in any format, or "-" for standard
+            input.
+        format: "text" (each file is a document), "lines" (each line is one), "csv", "tsv" or
+            "parquet" (each row is one), a format of corpora, or "auto" to recognise it.
         encoding: How files of text are encoded; None for UTF-8.
         stdin: Standard input.
+        columns: The columns of a table; where they are given, the input is one.
 
     Raises:
-        FednerError: There is no such input, or it is neither text nor a corpus.
+        FednerError: There is no such input, or it is neither text nor a table nor a corpus.
     """
     text_encoding(encoding)
+    if columns is not None or format in TABLES:
+        return _table_input(source, format, encoding, stdin, columns)
     if format == LINES:
         return _lines_input(source, encoding, stdin)
     if source == STANDARD_INPUT:
         return _standard_input(format, encoding, stdin)
     if format == TEXT:
-        return _of_notes(find_notes(source, encoding))
+        return _of_notes(find_notes(source, encoding, with_office=True))
     if format == AUTO:
         notes = _as_notes(source, encoding)
         if notes is not None:
@@ -107,7 +128,10 @@ def open_input(
 
 
 def _of_notes(notes: Notes) -> PredictionInput:
-    return PredictionInput(notes.documents(), notes.files, notes.left_out, source=str(notes.root))
+    left_out = list(notes.left_out)
+    documents = notes.documents(left_out)
+    total = len(notes.files)
+    return PredictionInput(documents, notes.files, left_out, source=str(notes.root), total=total)
 
 
 def _as_notes(source: Path, encoding: str | None) -> Notes | None:
@@ -117,9 +141,11 @@ def _as_notes(source: Path, encoding: str | None) -> Notes | None:
         FednerError: It is neither.
     """
     if source.is_file():
-        _refuse_office_files(source)
+        if _is_office_file(source):
+            return find_notes(source, with_office=True)
+        _refuse_tables(source)
     if _is_surely_text(source, encoding):
-        return find_notes(source, encoding)
+        return find_notes(source, encoding, with_office=True)
     try:
         format = recognise(source).format
     except FednerError as unknown:
@@ -127,7 +153,7 @@ def _as_notes(source: Path, encoding: str | None) -> Notes | None:
     if format == "brat" and archives.place_of(source) is None:
         # The texts are what counts, with annotation or without: they are notes as all others.
         text = source.with_suffix(".txt") if source.suffix.lower() == ".ann" else source
-        notes = find_notes(text)
+        notes = find_notes(text, with_office=True)
         kept = tuple(each for each in notes.left_out if each.path.suffix not in (".ann", ".conf"))
         return Notes(notes.root, notes.files, kept)
     _refuse_mixture(source, format)
@@ -145,15 +171,31 @@ def _is_surely_text(source: Path, encoding: str | None) -> bool:
     return _is_called_text(source) and not (head(source) or "").strip()
 
 
-def _refuse_office_files(path: Path) -> None:
+def _is_office_file(path: Path) -> bool:
+    """Whether a file is a document whose text can be taken out; others of that kind are refused."""
     try:
         kind = kind_of_file(path)
     except OSError as error:
         raise TextFileError(
             path, f"cannot be read: {error.strerror or error}", "Check its permissions."
         ) from error
-    if kind is not None and not kind.may_be_corpus:
+    if kind is None or is_office(kind):
+        return kind is not None
+    if not kind.may_be_corpus:
         raise not_text(path, kind)
+    return False
+
+
+def _refuse_tables(path: Path) -> None:
+    """Refuse a CSV or parquet file that no reader of corpora knows: its columns must be named."""
+    format = table_format(path)
+    names = column_names(path) if format in (CSV, PARQUET) else []
+    is_corpus = {"tokens", "words"} & set(names)
+    if names and not is_corpus:
+        raise FednerError(
+            f"{path} is a table with the columns {', '.join(names[:20])}",
+            "Say which of them holds the notes: --text-column NAME (and --id-column NAME).",
+        )
 
 
 def _not_recognised(source: Path, encoding: str | None, unknown: FednerError) -> Notes:
@@ -164,7 +206,7 @@ def _not_recognised(source: Path, encoding: str | None, unknown: FednerError) ->
         raise FednerError(
             unknown.message, f"{unknown.hint} To read it as plain text, add --format text."
         )
-    notes = survey(source, encoding)
+    notes = survey(source, encoding, with_office=True)
     if notes.files:
         return notes
     raise no_notes(notes) if notes.refused or not notes.left_out else unknown
@@ -247,3 +289,58 @@ def _lines(file: BinaryIO, place: str, name: str, encoding: str | None) -> Itera
                 f"{place}: not {codec.upper()}: {error.reason} after line {number:,}",
                 "Name the encoding with --encoding, or convert the file to UTF-8.",
             ) from error
+
+
+def _table_input(
+    source: Path,
+    format: str,
+    encoding: str | None,
+    stdin: BinaryIO | None,
+    columns: Columns | None,
+) -> PredictionInput:
+    """Open a table, a folder of tables, or a table from standard input."""
+    if columns is None:
+        raise FednerError(
+            f"--format {format}, but no --text-column", "Name the column that holds the notes."
+        )
+    if format not in (AUTO, *TABLES):
+        raise FednerError(
+            f"--text-column is for tables; found --format {format}",
+            f"Leave one of them out, or choose a format of {', '.join(TABLES)}.",
+        )
+    left_out: list[LeftOut] = []
+    if source == STANDARD_INPUT:
+        if format == PARQUET:
+            raise FednerError("standard input cannot be read as parquet", "Name the file.")
+        kind = CSV if format == AUTO else format
+        held = io.BytesIO() if stdin is None else stdin
+        documents = read_table_stream(held, kind, columns, encoding, left_out)
+        return PredictionInput(documents, (), left_out, source="-")
+    files = tuple(_tables_in(source, format))
+    streams = [
+        read_table(file, _kind_of_table(file, format), columns, encoding, left_out)
+        for file in files
+    ]
+    documents = (document for stream in streams for document in stream)
+    return PredictionInput(documents, files, left_out, source=str(source))
+
+
+def _kind_of_table(path: Path, format: str) -> str:
+    return (table_format(path) or CSV) if format == AUTO else format
+
+
+def _tables_in(source: Path, format: str) -> list[Path]:
+    """Return the tables of a folder by name, or the one that is named itself.
+
+    Raises:
+        FednerError: The folder has none.
+    """
+    if not source.is_dir():
+        return [source]
+    kinds = TABLES if format == AUTO else (format,)
+    found = [path for path in files_in(source) if table_format(path) in kinds]
+    if not found:
+        raise FednerError(
+            f"{source} holds no table ({', '.join(kinds)})", "Name the file of the table."
+        )
+    return found

@@ -13,6 +13,7 @@ from typing import Final
 from fedner.corpus.document import Document
 from fedner.corpus.file_kinds import kind_of_file
 from fedner.errors import FednerError
+from fedner.inference.office import is_office, missing_library, read_office_file
 from fedner.inference.text_files import TextFile, TextFileError, read_text_file, text_encoding
 
 SUFFIXES: Final = (".txt", ".text")
@@ -23,10 +24,10 @@ _NAME_IT: Final = "Name it by itself."
 
 @dataclass(frozen=True, slots=True)
 class LeftOut:
-    """A file of a folder that is not read.
+    """A file of a folder, or a row of a table, that is not read.
 
     Attributes:
-        path: The file.
+        path: The file; of a row its file, a colon and its line.
         why: What it is, or what is wrong with it, in a few words.
         hint: What to do about it.
         is_refused: Whether it may be meant as a note: a document that is not text, or a text that
@@ -64,12 +65,22 @@ class Notes:
         """Yield the notes, decoded, one after the other."""
         return (read_text_file(path, self.encoding) for path in self.files)
 
-    def documents(self) -> Iterator[Document]:
-        """Yield the notes as documents: each is a whole file, named by its path without `.txt`."""
+    def documents(self, left_out: list[LeftOut] | None = None) -> Iterator[Document]:
+        """Yield the notes as documents: each is a whole file, named by its path without `.txt`.
+
+        Args:
+            left_out: Takes the notes that turn out to be unreadable; without it they are an error.
+        """
         ids = self.ids()
-        for file in self.texts():
-            source = self._relative(file.path)
-            yield Document(ids[file.path], file.text, source=source)
+        for path in self.files:
+            try:
+                text = read_note(path, self.encoding)
+            except TextFileError as error:
+                if left_out is None or path == self.root:
+                    raise
+                left_out.append(LeftOut(path, error.why, error.hint, True))
+                continue
+            yield Document(ids[path], text, source=self._relative(path))
 
     def ids(self) -> dict[Path, str]:
         """Return the id of each note: its path below the folder without `.txt`, as brat has it."""
@@ -84,8 +95,23 @@ class Notes:
         return path.name if path == self.root else path.relative_to(self.root).as_posix()
 
 
-def find_notes(source: Path, encoding: str | None = None) -> Notes:
-    """Return the notes of a file or a folder; every one of them can be read and decoded.
+def read_note(path: Path, encoding: str | None = None) -> str:
+    """Return the text of a note: a file of text, a Word document or a PDF.
+
+    Raises:
+        TextFileError: It cannot be read, or is something else.
+    """
+    try:
+        kind = kind_of_file(path) if path.is_file() else None
+    except OSError:
+        kind = None  # the reader of text says what is wrong
+    if kind is not None and is_office(kind):
+        return read_office_file(path, kind)
+    return read_text_file(path, encoding).text
+
+
+def find_notes(source: Path, encoding: str | None = None, *, with_office: bool = False) -> Notes:
+    """Return the notes of a file or a folder; every file of text can be read and decoded.
 
     In a folder, notes are the files called `.txt` or `.text` (in any case), those of its
     sub-folders too. Names that begin with a dot are left out.
@@ -93,28 +119,30 @@ def find_notes(source: Path, encoding: str | None = None) -> Notes:
     Args:
         source: A file, whatever its name, or a folder.
         encoding: How the files are encoded; None for UTF-8.
+        with_office: Whether Word documents and PDFs are notes too: their text can be read, but not
+            written again. What stands in them is seen when they are read.
 
     Raises:
         FednerError: There is no such input, the file is not text, or the folder has no note.
     """
-    notes = survey(source, encoding)
+    notes = survey(source, encoding, with_office=with_office)
     if not notes.files:
         raise no_notes(notes)
     return notes
 
 
-def survey(source: Path, encoding: str | None = None) -> Notes:
+def survey(source: Path, encoding: str | None = None, *, with_office: bool = False) -> Notes:
     """Do what `find_notes` does, for a folder without notes too."""
     text_encoding(encoding)
     if not source.is_dir():
         if not os.path.lexists(source):
             raise FednerError(f"{source}: no such file or folder", "Check the path.")
-        read_text_file(source, encoding)
+        read_note(source, encoding) if with_office else read_text_file(source, encoding)
         return Notes(source, (source,), (), encoding)
     files: list[Path] = []
     left_out: list[LeftOut] = []
     for path in _walk(source, left_out):
-        found = _judged(path, encoding)
+        found = _judged(path, encoding, with_office=with_office)
         files.append(path) if found is None else left_out.append(found)
     return Notes(source, tuple(files), tuple(sorted(left_out, key=lambda one: one.path)), encoding)
 
@@ -138,15 +166,18 @@ def _walk(folder: Path, left_out: list[LeftOut]) -> Iterator[Path]:
     yield from sorted(found)
 
 
-def _judged(path: Path, encoding: str | None) -> LeftOut | None:
+def _judged(path: Path, encoding: str | None, *, with_office: bool) -> LeftOut | None:
     """Return why a file of a folder is not read; None for a note."""
     try:
         if not path.is_file():
             return LeftOut(path, "not a regular file", "", False)
+        kind = kind_of_file(path)
+        if kind is not None and with_office and is_office(kind):
+            hint = missing_library(kind)
+            return LeftOut(path, kind.name, hint, True) if hint else None
         if path.suffix.lower() in SUFFIXES:
             read_text_file(path, encoding)
             return None
-        kind = kind_of_file(path)
     except TextFileError as error:
         return LeftOut(path, error.why, error.hint, True)
     except OSError as error:

@@ -73,7 +73,8 @@ def confidences(
     """Return the probability of each mention, given as its row in the batch and its place.
 
     That is the sum over all paths with the mention's own tags at its tokens and nothing beside it
-    that joins it, divided by the sum over all paths.
+    that joins it, divided by the sum over all paths. Both follow from one pass over each sentence
+    in either direction, however many mentions it has.
 
     Args:
         steps: The chain.
@@ -87,36 +88,94 @@ def confidences(
     size = max(1, CELLS_AT_A_TIME // max(1, emissions_BLK[:1].size))
     for start in range(0, len(mentions), size):
         part = mentions[start : start + size]
-        rows_R = np.asarray([row for row, _ in part], np.int64)
-        lengths_R = lengths_B[rows_R]
-        scores_RLK = emissions_BLK[rows_R, : lengths_R.max()].astype(np.float64)
-        all_R = _log_partition(steps, scores_RLK, lengths_R)
-        for row, (number, entity) in enumerate(part):
-            _restrict(scores_RLK[row], tags_BL[number], int(lengths_R[row]), entity, joins_KK)
-        within_R = _log_partition(steps, scores_RLK, lengths_R)
-        found += np.minimum(np.exp(within_R - all_R), 1.0).tolist()
+        rows, row_R = np.unique(np.asarray([row for row, _ in part], np.int64), return_inverse=True)
+        lengths = lengths_B[rows]
+        chain = _Chain.of(
+            steps,
+            emissions_BLK[rows, : lengths.max()].astype(np.float64),
+            tags_BL[rows, : lengths.max()],
+            lengths,
+        )
+        places = np.asarray([entity[:2] for _, entity in part], np.int64)
+        found += _probabilities(chain, row_R, places, joins_KK).tolist()
     return found
 
 
-def _restrict(
-    scores_LK: Floats, tags_L: Indices, length: int, entity: Entity, joins_KK: Flags
-) -> None:
-    """Forbid, in place, every tag that would make the mention another one."""
-    for token in range(entity.start, entity.end):
-        is_other_K = np.arange(scores_LK.shape[1]) != tags_L[token]
-        scores_LK[token, is_other_K] = -np.inf
-    if entity.start > 0:
-        scores_LK[entity.start - 1, joins_KK[:, tags_L[entity.start]]] = -np.inf
-    if entity.end < length:
-        scores_LK[entity.end, joins_KK[tags_L[entity.end - 1]]] = -np.inf
+@dataclass(frozen=True, slots=True)
+class _Chain:
+    """Sentences that hold mentions, and the sums over their paths; all in logs.
+
+    Attributes:
+        steps: The scores of the chain.
+        scores_BLK: The emissions.
+        tags_BL: The best tags.
+        lengths_B: The lengths.
+        ahead_BLK: The sum over all paths from the beginning up to each tag, its emission included.
+        behind_BLK: The sum over all paths from behind each tag to the end.
+    """
+
+    steps: Steps
+    scores_BLK: Floats
+    tags_BL: Indices
+    lengths_B: Indices
+    ahead_BLK: Floats
+    behind_BLK: Floats
+
+    @classmethod
+    def of(cls, steps: Steps, scores_BLK: Floats, tags_BL: Indices, lengths_B: Indices) -> "_Chain":
+        ahead_BLK, behind_BLK = np.empty_like(scores_BLK), np.empty_like(scores_BLK)
+        num_tokens = scores_BLK.shape[1]
+        ahead_BLK[:, 0] = scores_BLK[:, 0] + steps.start_K
+        for token in range(1, num_tokens):
+            paths_BKK = ahead_BLK[:, token - 1, :, None] + steps.transitions_KK
+            ahead_BLK[:, token] = _log_sum(paths_BKK, 1) + scores_BLK[:, token]
+        behind_BLK[:, -1] = steps.end_K
+        for token in range(num_tokens - 2, -1, -1):
+            going_BK = behind_BLK[:, token + 1] + scores_BLK[:, token + 1]
+            further_BK = _log_sum(steps.transitions_KK + going_BK[:, None, :], 2)
+            is_last_B1 = np.equal(lengths_B, token + 1)[:, None]
+            behind_BLK[:, token] = np.where(is_last_B1, steps.end_K, further_BK)
+        return cls(steps, scores_BLK, tags_BL, lengths_B, ahead_BLK, behind_BLK)
 
 
-def _log_partition(steps: Steps, scores_BLK: Floats, lengths_B: Indices) -> Floats:
-    """Return (B,) the log of the sum over all paths."""
-    sums_BK = scores_BLK[:, 0] + steps.start_K
-    for token in range(1, scores_BLK.shape[1]):
-        going = token < lengths_B
-        paths_BKK = sums_BK[going, :, None] + steps.transitions_KK
-        sums_BK[going] = np.logaddexp.reduce(paths_BKK, axis=1) + scores_BLK[going, token]
-    totals_B: Floats = np.logaddexp.reduce(sums_BK + steps.end_K, axis=1)
-    return totals_B
+def _probabilities(chain: _Chain, row_R: Indices, places_R2: Indices, joins_KK: Flags) -> Floats:
+    """Return (R,) the probability of mentions at half-open places of the chain's sentences."""
+    steps, tags_BL = chain.steps, chain.tags_BL
+    first_R, last_R = places_R2[:, 0], places_R2[:, 1] - 1
+    first_tag_R, last_tag_R = tags_BL[row_R, first_R], tags_BL[row_R, last_R]
+    before_RK = chain.ahead_BLK[row_R, first_R - 1] + steps.transitions_KK[:, first_tag_R].T
+    before_RK[joins_KK[:, first_tag_R].T] = -np.inf
+    before_R = np.where(first_R > 0, _log_sum(before_RK, 1), steps.start_K[first_tag_R])
+    # Behind the last token of the longest sentence there is none: any will do, for none is taken.
+    next_R = np.minimum(last_R + 1, chain.scores_BLK.shape[1] - 1)
+    following_RK = (chain.scores_BLK + chain.behind_BLK)[row_R, next_R]
+    following_RK = following_RK + steps.transitions_KK[last_tag_R]
+    following_RK[joins_KK[last_tag_R]] = -np.inf
+    is_end_R = last_R + 1 == chain.lengths_B[row_R]
+    after_R = np.where(is_end_R, steps.end_K[last_tag_R], _log_sum(following_RK, 1))
+    within_R = _path_scores(chain, row_R, first_R, last_R)
+    all_R = _log_sum(chain.ahead_BLK[:, 0] + chain.behind_BLK[:, 0], 1)[row_R]
+    sure_R: Floats = np.minimum(np.exp(before_R + within_R + after_R - all_R), 1.0)
+    return sure_R
+
+
+def _path_scores(chain: _Chain, row_R: Indices, first_R: Indices, last_R: Indices) -> Floats:
+    """Return (R,) the scores of the best tags from one token to another, both included."""
+    tags_BL = chain.tags_BL
+    own_BL = np.take_along_axis(chain.scores_BLK, tags_BL[:, :, None], 2)[:, :, 0]
+    scores_R: Floats = own_BL[row_R, first_R].copy()
+    for further in range(1, int((last_R - first_R).max(initial=0)) + 1):
+        going = first_R + further <= last_R
+        row, token = row_R[going], first_R[going] + further
+        step = chain.steps.transitions_KK[tags_BL[row, token - 1], tags_BL[row, token]]
+        scores_R[going] += own_BL[row, token] + step
+    return scores_R
+
+
+def _log_sum(values: Floats, axis: int) -> Floats:
+    """Return the log of the sum of exponentials; minus infinity where there is nothing to sum."""
+    highest = values.max(axis, keepdims=True)
+    highest[np.isneginf(highest)] = 0.0
+    with np.errstate(divide="ignore"):
+        sums: Floats = np.log(np.exp(values - highest).sum(axis)) + highest.squeeze(axis)
+    return sums

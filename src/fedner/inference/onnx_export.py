@@ -12,7 +12,7 @@ Frozen context encoders (Flair, ELMo, transformers) are none either: their featu
 import json
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import torch
@@ -22,6 +22,7 @@ from torch import Tensor
 from fedner.durable import write_bytes, writing
 from fedner.errors import FednerError
 from fedner.inference.onnx_graph import emissions_graph
+from fedner.inference.onnx_int8 import with_int8_lstms
 from fedner.inference.onnx_tagger import (
     CARD,
     GRAPH,
@@ -40,24 +41,29 @@ from fedner.models.tagger import Decoder
 from fedner.sealed import file_digest, seal_of
 from fedner.version import __version__
 
+Precision = Literal["float32", "int8"]
+
 # The word table is written this many numbers at a time: it may be larger than the memory.
 NUMBERS_AT_A_TIME = 1 << 22
 
 
-def export_onnx(model: LoadedTagger, folder: Path) -> None:
+def export_onnx(model: LoadedTagger, folder: Path, precision: Precision = "float32") -> None:
     """Write a tagger into a folder of its own, whole or not at all.
 
     Args:
         model: The tagger.
         folder: Where the export shall be; it must not be there, or be empty.
+        precision: "int8" computes its LSTMs in 8 bits (`onnx_int8.py`).
 
     Raises:
         FednerError: The tagger cannot be exported, or the folder cannot be written.
     """
     graph = emissions_graph(model.tagger, TABLE)
+    if precision == "int8":
+        graph = with_int8_lstms(graph)
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
         raise FednerError(f"{folder} is already there", "Name another folder: none is overwritten.")
-    card = _describe(model, {each.name for each in graph.graph.input})
+    card = _describe(model, {each.name for each in graph.graph.input}, precision)
     try:
         if folder.exists():
             folder.rmdir()
@@ -77,13 +83,14 @@ def export_onnx(model: LoadedTagger, folder: Path) -> None:
         ) from error
 
 
-def _describe(model: LoadedTagger, inputs: set[str]) -> dict[str, Any]:
+def _describe(model: LoadedTagger, inputs: set[str], precision: Precision) -> dict[str, Any]:
     """Return what `tagger.json` says of a tagger and the inputs of its graph; no digests yet."""
     return {
         "kind": KIND,
         "version": VERSION,
         "fedner": __version__,
         "recipe": model.recipe.name,
+        "precision": precision,
         "labels": list(model.space.labels),
         "scheme": model.space.scheme,
         "tags": list(model.space.tags),

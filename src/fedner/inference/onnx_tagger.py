@@ -67,6 +67,7 @@ class OnnxTagger:
         encoder: What computes them.
         session: The open graph.
         facts: What was noted when the tagger was saved.
+        digest: The name of this very export: the digests of the tagger and of its graph.
     """
 
     labels: tuple[str, ...]
@@ -79,6 +80,7 @@ class OnnxTagger:
     encoder: TokenFeatures | None
     session: Any = field(repr=False)
     facts: Mapping[str, Any]
+    digest: str
     _joins_KK: Flags = field(repr=False)
 
     @classmethod
@@ -108,6 +110,8 @@ class OnnxTagger:
         _check_encoder(card["context"], context)
         options = runtime.SessionOptions()
         options.intra_op_num_threads = num_threads
+        # A plan of the memory for every shape of a batch costs more than it saves: few come again.
+        options.enable_mem_pattern = False
         session = runtime.InferenceSession(
             str(folder / GRAPH), sess_options=options, providers=list(providers)
         )
@@ -124,6 +128,7 @@ class OnnxTagger:
             encoder=context,
             session=session,
             facts=card["facts"],
+            digest=f"{card['model']} {card['files'][GRAPH]}",
             _joins_KK=np.asarray(joins(tags, scheme)),
         )
 
@@ -224,6 +229,11 @@ class OnnxTagger:
             tags = [self.tags[number] for number in tags_BL[row, : lengths_B[row]]]
             entities += [(row, entity) for entity in decode(tags, self.scheme)]
         return entities
+
+
+def is_export(folder: Path) -> bool:
+    """Whether a folder is one that `fedner export` wrote."""
+    return (folder / CARD).is_file()
 
 
 def _read_card(folder: Path) -> dict[str, Any]:

@@ -28,10 +28,34 @@ from fedner.inference.reading import (
 from fedner.models.checkpoint import LoadedTagger, load_tagger
 from fedner.models.embeddings.opening import AnyEncoder
 from fedner.models.embeddings.pieces import Pieces
-from fedner.models.features import collate, encode_corpus
+from fedner.models.features import Batch, collate, encode_corpus
 from fedner.training import evaluation_batches
 
-__all__ = ["Mention", "Predicted", "Predictor", "TokenMention", "context_features"]
+__all__ = [
+    "Mention",
+    "Predicted",
+    "Predictor",
+    "TaggedBatch",
+    "TokenMention",
+    "context_features",
+]
+
+
+@dataclass(frozen=True, slots=True)
+class TaggedBatch:
+    """Some sentences and what the tagger makes of them.
+
+    Attributes:
+        batch: The sentences; `batch.sentences` says which ones.
+        emissions_BLK: The score of every tag at every token.
+        tags_BL: The best tags.
+        entities: The entities in these tags, each with its row in the batch.
+    """
+
+    batch: Batch
+    emissions_BLK: Tensor
+    tags_BL: Tensor
+    entities: list[tuple[int, Entity]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,6 +98,16 @@ class Predictor:
         """
         return cls.of(load_tagger(Path(folder), vectors=vectors, context=context, device=device))
 
+    @property
+    def labels(self) -> tuple[str, ...]:
+        """The entity types that it finds."""
+        return self.model.space.labels
+
+    @property
+    def digest(self) -> str:
+        """The name of this very tagger: the digest of its weights."""
+        return self.model.digest
+
     def predict(self, text: str) -> tuple[Mention, ...]:
         """Return the mentions of one text, split into sentences by rule."""
         return self.predict_texts([text])[0]
@@ -96,6 +130,21 @@ class Predictor:
     def predict_sentences(self, sentences: Sequence[Sentence]) -> Found:
         """Return the entities of each sentence with their confidences."""
         found: Found = [[] for _ in sentences]
+        for tagged in self.tag(sentences):
+            confidences = mention_confidences(
+                self.model.tagger.decoder,
+                tagged.emissions_BLK,
+                tagged.tags_BL,
+                tagged.batch.lengths_B,
+                tagged.entities,
+                self.joins_KK,
+            )
+            for (row, entity), confidence in zip(tagged.entities, confidences, strict=True):
+                found[tagged.batch.sentences[row]].append((entity, confidence))
+        return found
+
+    def tag(self, sentences: Sequence[Sentence]) -> "Iterator[TaggedBatch]":
+        """Yield the sentences in batches, each with its emissions, best tags and entities."""
         corpus = encode_corpus(
             sentences,
             self.model.words,
@@ -109,17 +158,7 @@ class Predictor:
                 emissions_BLK = self.model.tagger(batch)
                 tags_BL, _ = self.model.tagger.decoder.viterbi(emissions_BLK, batch.lengths_B)
             entities = self._entities(tags_BL, batch.lengths_B)
-            confidences = mention_confidences(
-                self.model.tagger.decoder,
-                emissions_BLK,
-                tags_BL,
-                batch.lengths_B,
-                entities,
-                self.joins_KK,
-            )
-            for (row, entity), confidence in zip(entities, confidences, strict=True):
-                found[batch.sentences[row]].append((entity, confidence))
-        return found
+            yield TaggedBatch(batch, emissions_BLK, tags_BL, entities)
 
     def _entities(self, tags_BL: Tensor, lengths_B: Tensor) -> list[tuple[int, Entity]]:
         """Return the entities of a batch with their rows."""

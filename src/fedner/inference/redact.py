@@ -4,18 +4,12 @@ Found mentions become their type in brackets, a pseudonym that is the same for t
 mask of the same length. A tagger misses mentions: what comes out is not anonymous by itself.
 """
 
-import os
-from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import dataclass, field
-from pathlib import Path
-from typing import Literal
+from typing import Literal, Protocol
 
-from fedner.durable import write_bytes
 from fedner.errors import FednerError
-from fedner.inference.notes import Notes, find_notes, summary
-from fedner.inference.permissions import make_folders, output_mode
-from fedner.inference.predict import Mention, Predictor
+from fedner.inference.reading import Mention
 
 How = Literal["type", "pseudonym", "mask"]
 MASK = "*"
@@ -54,6 +48,14 @@ class Redacted:
         return f"Redacted(characters={len(self.text)}, replacements={len(self.replacements)})"
 
 
+class Names(Protocol):
+    """What gives mentions their pseudonyms."""
+
+    def name(self, label: str, words: str) -> str:
+        """Return what stands for the words of a mention."""
+        ...
+
+
 @dataclass(slots=True)
 class Pseudonyms:
     """Names for mentions: the same words of the same type have the same name, in all texts.
@@ -78,7 +80,7 @@ def redact(
     text: str,
     mentions: Iterable[Mention],
     how: How = "type",
-    pseudonyms: Pseudonyms | None = None,
+    pseudonyms: Names | None = None,
 ) -> Redacted:
     """Replace mentions in a text.
 
@@ -91,7 +93,8 @@ def redact(
         text: The text.
         mentions: What to replace; they must not overlap.
         how: By their type, by a pseudonym, or by a mask of the same length that keeps line breaks.
-        pseudonyms: The names so far; hand in the same ones for all texts that belong together.
+        pseudonyms: What names them (`Pseudonyms` counts, `home_key.PatientPseudonyms` has a key);
+            hand in the same ones for all texts that belong together.
 
     Raises:
         FednerError: Mentions overlap, or lie outside the text.
@@ -116,112 +119,7 @@ def redact(
     return Redacted("".join([*pieces, text[position:]]), tuple(done))
 
 
-def _replacement(words: str, label: str, how: How, names: Pseudonyms) -> str:
+def _replacement(words: str, label: str, how: How, names: Names) -> str:
     if how == "mask":
         return "".join(letter if letter in "\r\n" else MASK for letter in words)
     return f"[{label}]" if how == "type" else names.name(label, words)
-
-
-@dataclass(frozen=True, slots=True)
-class RedactedFile:
-    """What became of a file.
-
-    Attributes:
-        source: The file.
-        target: Where its redacted text went.
-        replacements: What was replaced, in order of the text.
-    """
-
-    source: Path
-    target: Path
-    replacements: tuple[Replacement, ...]
-
-    @property
-    def replaced(self) -> dict[str, int]:
-        """How many mentions were replaced, by type."""
-        return dict(sorted(Counter(each.label for each in self.replacements).items()))
-
-
-def redact_files(
-    predictor: Predictor,
-    source: Path | Notes,
-    target: Path,
-    how: How = "type",
-    *,
-    encoding: str | None = None,
-) -> Iterator[RedactedFile]:
-    """Redact one file of text, or the notes of a folder, into another place.
-
-    Everything but the mentions stays byte for byte: byte-order mark, line ends, blanks. Pseudonyms
-    are consistent over all files. Nothing is written before all files have been looked at.
-
-    Args:
-        predictor: What finds the mentions.
-        source: A file or a folder; or what `find_notes` found in one, by a caller who says what
-            was left out.
-        target: The file or folder to write; never the input itself.
-        how: How mentions are replaced.
-        encoding: How the files are encoded; None for UTF-8.
-
-    Raises:
-        FednerError: There is nothing to read, a file is not text, or something would be
-            overwritten.
-    """
-    notes = source if isinstance(source, Notes) else _all_readable(find_notes(source, encoding))
-    pairs = redaction_targets(notes, target)
-    names = Pseudonyms()
-    for file in notes.texts():
-        write_to = pairs[file.path]
-        mentions = predictor.predict(file.text)
-        result = redact(file.text, mentions, how, names)
-        _make_folders(notes, file.path, write_to)
-        write_bytes(
-            write_to,
-            file.encoded(result.text),
-            mode=output_mode([file.path], write_to),
-            overwrite=False,
-        )
-        yield RedactedFile(file.path, write_to, result.replacements)
-
-
-def redaction_targets(notes: Notes, target: Path) -> dict[Path, Path]:
-    """Return where the redacted text of each note goes.
-
-    Raises:
-        FednerError: Something is there already, or the target lies within the input.
-    """
-    source = notes.root
-    if source.is_dir():
-        if target.resolve().is_relative_to(source.resolve()):
-            raise FednerError(f"{target} lies within {source}", "Choose a folder outside of it.")
-        pairs = {path: target / path.relative_to(source) for path in notes.files}
-    else:
-        pairs = {source: target / source.name if target.is_dir() else target}
-    there = [str(each) for each in pairs.values() if os.path.lexists(each)]
-    if there:
-        files = "1 file is" if len(there) == 1 else f"{len(there):,} files are"
-        raise FednerError(
-            f"{files} already there: {', '.join(there[:5])}",
-            "Choose another --out: redacting never overwrites.",
-        )
-    return pairs
-
-
-def _all_readable(notes: Notes) -> Notes:
-    """Refuse a folder of which a part cannot be redacted."""
-    if notes.refused:
-        raise FednerError(
-            f"{notes.root} has files that cannot be redacted: {'; '.join(summary(notes.refused))}",
-            notes.refused[0].hint,
-        )
-    return notes
-
-
-def _make_folders(notes: Notes, source: Path, target: Path) -> None:
-    """Make the folders of a target, each as open as its counterpart in the input at most."""
-    if notes.root.is_dir():
-        depth = len(source.relative_to(notes.root).parents)
-        for above in reversed(range(depth)):
-            make_folders(target.parents[above], source.parents[above])
-    else:
-        make_folders(target.parent, source.resolve().parent)

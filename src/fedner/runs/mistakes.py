@@ -1,36 +1,42 @@
 """The mistakes of a finished tagger in their context: for the platform's own eyes."""
 
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any
 
 from fedner.corpus.sentence import Entity, Sentence
 from fedner.inference.predict import Predictor
 from fedner.runs.folder import RunFolder, tagger_folder
 from fedner.runs.platform_data import load_platform_of
-
-Kind = Literal["false positive", "false negative", "wrong type", "wrong border"]
+from fedner.scoring import MISTAKE_KINDS, MistakeKind, pair_mistakes
 
 
 @dataclass(frozen=True, slots=True)
 class Mistake:
     """One mention that was not got right.
 
-    A gold mention that a found one touches is reported once, with what was found: as a wrong type
-    where only the type differs, else as a wrong border.
+    A gold mention that a found one touches is reported once, with what was found: as of the wrong
+    type where only the type differs, else as one of wrong borders.
 
     Attributes:
         kind: What is wrong.
         sentence: Where.
-        gold: The gold mention, or None for a false positive.
-        found: The mention that was found, or None for a false negative.
+        gold: The gold mention; None of a spurious one.
+        found: The mention that was found; None of a missed one.
         confidence: Of the found mention.
     """
 
-    kind: Kind
+    kind: MistakeKind
     sentence: Sentence
     gold: Entity | None
     found: Entity | None
     confidence: float | None = None
+
+    @property
+    def label(self) -> str:
+        """The type that it counts for: that of the gold mention where there is one."""
+        held = self.gold or self.found
+        return "" if held is None else held.label
 
     def as_dict(self) -> dict[str, Any]:
         """Return the record as JSON can carry it."""
@@ -41,6 +47,44 @@ class Mistake:
             "gold": self.gold and list(self.gold),
             "found": self.found and list(self.found),
             "confidence": self.confidence,
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class MistakeGroup:
+    """The mistakes of one kind and one type.
+
+    Attributes:
+        kind: What is wrong.
+        label: The type of the gold mentions, or of what was found where none is.
+        mistakes: All of them, in the order of the texts.
+    """
+
+    kind: MistakeKind
+    label: str
+    mistakes: tuple[Mistake, ...]
+
+    @property
+    def documents(self) -> dict[str, int]:
+        """The ids of their documents, the worst first, with how many each has."""
+        counts: dict[str, int] = {}
+        for each in self.mistakes:
+            counts[each.sentence.document] = counts.get(each.sentence.document, 0) + 1
+        return dict(sorted(counts.items(), key=lambda item: -item[1]))
+
+    def as_dict(self, *, limit: int | None = None) -> dict[str, Any]:
+        """Return the group as JSON can carry it.
+
+        Args:
+            limit: How many mistakes are shown with their text; None shows all, 0 none.
+        """
+        shown = self.mistakes[:limit]
+        return {
+            "kind": self.kind,
+            "type": self.label,
+            "count": len(self.mistakes),
+            "documents": self.documents,
+            **({"mistakes": [each.as_dict() for each in shown]} if shown else {}),
         }
 
 
@@ -61,22 +105,27 @@ def find_mistakes(run: RunFolder, platform: str, method: str = "federated") -> l
     return mistakes
 
 
-def mistakes_in(sentence: Sentence, predicted: list[tuple[Entity, float]]) -> list[Mistake]:
+def mistakes_in(sentence: Sentence, predicted: Sequence[tuple[Entity, float]]) -> list[Mistake]:
     """Compare the found mentions of a sentence with its gold ones."""
-    right = set(sentence.entities) & {entity for entity, _ in predicted}
-    wrong = [each for each in predicted if each[0] not in right]
-    mistakes = []
-    for gold in sentence.entities:
-        if gold in right:
-            continue
-        touching = [each for each in wrong if each[0].start < gold.end and gold.start < each[0].end]
-        if not touching:
-            mistakes.append(Mistake("false negative", sentence, gold, None))
-            continue
-        entity, confidence = touching[0]
-        wrong.remove(touching[0])
-        same_place = (entity.start, entity.end) == (gold.start, gold.end)
-        kind: Kind = "wrong type" if same_place else "wrong border"
-        mistakes.append(Mistake(kind, sentence, gold, entity, confidence))
-    mistakes += [Mistake("false positive", sentence, None, *each) for each in wrong]
-    return sorted(mistakes, key=lambda each: (each.gold or each.found or Entity(0, 0, "")).start)
+    confidences = dict(predicted)
+    found = [entity for entity, _ in predicted]
+    return [
+        Mistake(
+            each.kind,
+            sentence,
+            each.gold,
+            each.found,
+            None if each.found is None else confidences[each.found],
+        )
+        for each in pair_mistakes(sentence.entities, found)
+    ]
+
+
+def grouped(mistakes: Iterable[Mistake]) -> list[MistakeGroup]:
+    """Return mistakes by kind, and within a kind by type, the most frequent first."""
+    held: dict[tuple[MistakeKind, str], list[Mistake]] = {}
+    for each in mistakes:
+        held.setdefault((each.kind, each.label), []).append(each)
+    groups = [MistakeGroup(kind, label, tuple(each)) for (kind, label), each in held.items()]
+    order = MISTAKE_KINDS.index
+    return sorted(groups, key=lambda each: (order(each.kind), -len(each.mistakes), each.label))

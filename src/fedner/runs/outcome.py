@@ -5,7 +5,7 @@ so that runs can be compared pair by pair without their data.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from fedner.corpus.groups import Unit
 from fedner.corpus.sentence import Entity, Sentence
@@ -25,6 +25,7 @@ from fedner.scoring import (
     RelaxedCounts,
     Scores,
     bootstrap_interval,
+    count_mistakes,
     paired_test,
     relaxed_by_sentence,
     score,
@@ -40,11 +41,13 @@ class Outcome:
         scores: All scores on the test part.
         strict: The strict counts of each unit.
         relaxed: The relaxed counts of each unit.
+        mistakes: How many mistakes of each kind there are, by type.
     """
 
     scores: Scores
     strict: tuple[Counts, ...]
     relaxed: tuple[RelaxedCounts, ...]
+    mistakes: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
 
 
 def outcome_of(data: PlatformData, predictions: Sequence[Sequence[Entity]], unit: Unit) -> Outcome:
@@ -64,6 +67,7 @@ def outcome_of(data: PlatformData, predictions: Sequence[Sequence[Entity]], unit
         score(gold, predictions, data.labels, lengths=lengths),
         tuple(by_unit),
         tuple(relaxed_by_unit),
+        count_mistakes(gold, predictions, data.labels),
     )
 
 
@@ -129,6 +133,7 @@ def platform_scores(outcomes: Mapping[str, Outcome], unit: Unit, seed: int) -> P
         methods={method: each.scores for method, each in outcomes.items()},
         intervals={method: intervals_of(each, seed) for method, each in outcomes.items()},
         gain=_gain(outcomes, seed),
+        mistakes={method: each.mistakes for method, each in outcomes.items()},
     )
 
 

@@ -121,25 +121,16 @@ def train_run(
     # Everything that can be wrong is found before the folder exists: a start that fails leaves
     # nothing behind that would ask for --resume.
     check_folder(path, settings, resume=resume)
-    require_fitting(settings, algorithm, mechanism)
-    require_ledgers(settings, mechanism)
-    initial = opened_initial(settings)
-    sites = open_sites(
+    start = prepare_start(
         settings,
         path,
         tell.say,
-        corpora=corpora,
         algorithm=algorithm,
         mechanism=mechanism,
-        initial=None if initial is None else initial.named,
+        summation=summation,
+        corpora=corpora,
     )
-    if initial is not None:
-        _tell_beginning(sites[0], initial, tell)
-    chosen = algorithm_for(sites[0].study, algorithm)
-    for warning in sum_warnings(sites[0].study):
-        tell.say(f"warning: {warning}")
-    sums = summation_of(sites[0].study, chosen) if summation is None else summation
-    require_charged(sites[0].study, sums)
+    sites, chosen, initial = start.sites, start.algorithm, start.initial
     tell.data(sites)
     was_there = path.exists()
     folder = begin(path, settings, resume=resume)
@@ -152,7 +143,71 @@ def train_run(
     return _finished(settings, sites, chosen, folder, tell, initial)
 
 
-def _tell_beginning(site: Site, initial: InitialModel, tell: Progress) -> None:
+@dataclass(frozen=True, slots=True)
+class Start:
+    """A federation that passed every check and did not begin.
+
+    Attributes:
+        sites: Its platforms, sorted by name.
+        algorithm: What they compute.
+        initial: The model that it begins with; None for weights of the seed.
+    """
+
+    sites: tuple[Site, ...]
+    algorithm: Algorithm
+    initial: InitialModel | None
+
+
+def prepare_start(
+    settings: Settings,
+    path: Path,
+    say: Callable[[str], None] = _nothing,
+    *,
+    algorithm: Algorithm | None = None,
+    mechanism: Mechanism | None = None,
+    summation: Summation | None = None,
+    corpora: Mapping[str, Corpus] | None = None,
+    has_features: bool = True,
+) -> Start:
+    """Check all that can be wrong before a federation begins; nothing is written but caches.
+
+    Args:
+        settings: Checked settings.
+        path: The run folder; it need not be there.
+        say: Called with a line on what is being done, and with each warning.
+        algorithm: An algorithm of one's own in place of the one that the settings name.
+        mechanism: A mechanism of one's own in place of the one that the settings name.
+        summation: How updates become one sum, in place of what the settings say.
+        corpora: The platforms' texts where they are in memory.
+        has_features: Whether context features are computed; without them nothing can be trained.
+
+    Raises:
+        FednerError: The data or the settings do not fit.
+    """
+    require_fitting(settings, algorithm, mechanism)
+    require_ledgers(settings, mechanism)
+    initial = opened_initial(settings)
+    sites = open_sites(
+        settings,
+        path,
+        say,
+        corpora=corpora,
+        algorithm=algorithm,
+        mechanism=mechanism,
+        initial=None if initial is None else initial.named,
+        has_features=has_features,
+    )
+    if initial is not None:
+        _tell_beginning(sites[0], initial, say)
+    chosen = algorithm_for(sites[0].study, algorithm)
+    for warning in sum_warnings(sites[0].study):
+        say(f"warning: {warning}")
+    sums = summation_of(sites[0].study, chosen) if summation is None else summation
+    require_charged(sites[0].study, sums)
+    return Start(tuple(sites), chosen, initial)
+
+
+def _tell_beginning(site: Site, initial: InitialModel, say: Callable[[str], None]) -> None:
     """Check that a run can begin with a model, and say what is known of it.
 
     Raises:
@@ -160,9 +215,9 @@ def _tell_beginning(site: Site, initial: InitialModel, tell: Progress) -> None:
     """
     first_weights(site.blueprint, initial)
     facts = facts_of(site.study, initial)
-    tell.say(began_with(facts))
+    say(began_with(facts))
     for warning in facts.warnings:
-        tell.say(f"warning: {warning}")
+        say(f"warning: {warning}")
 
 
 def open_sites(
@@ -176,6 +231,7 @@ def open_sites(
     mechanism: Mechanism | None = None,
     knows_types: bool = False,
     initial: NamedModel | None = None,
+    has_features: bool = True,
 ) -> list[Site]:
     """Open every platform of a federation file, sorted by name.
 
@@ -190,6 +246,7 @@ def open_sites(
         knows_types: Whether the types of all platforms are known here, declared or not, as where
             nothing is sent.
         initial: The model that the run begins with, where it was opened before.
+        has_features: Whether context features are computed; without them nothing can be trained.
 
     Raises:
         FednerError: Data, embeddings or the partition do not fit together.
@@ -217,6 +274,7 @@ def open_sites(
             files=files,
             data=data[name],
             say=say,
+            has_features=has_features,
         )
         for name in sorted(data)
     ]

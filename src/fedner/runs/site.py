@@ -154,6 +154,7 @@ def open_site(
     files: PublicFiles | None = None,
     data: PlatformData | None = None,
     say: Say = _nothing,
+    has_features: bool = True,
 ) -> Site:
     """Open one platform's half of a study: policy first, then embeddings, data and features.
 
@@ -174,6 +175,7 @@ def open_site(
         files: The study's embeddings where they are open already.
         data: Its data where they were read already.
         say: Called with a line on what is being done.
+        has_features: Whether context features are computed; without them nothing can be trained.
 
     Raises:
         FednerError: The platform's policy forbids the study, the mechanism would prove nothing for
@@ -198,7 +200,7 @@ def open_site(
         held,
         space_of(study, own.name, held.labels),
         SiteFolder(Path(folder)),
-        _features(study, own, held, opened, say),
+        _features(study, own, held, opened, say) if has_features else None,
     )
 
 

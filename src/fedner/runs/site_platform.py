@@ -12,6 +12,7 @@ from fedner.federated.sampling import slice_indices
 from fedner.models.features import select
 from fedner.models.graphed import recorded_steps
 from fedner.optimizers import OptimizerSettings
+from fedner.privacy.entropy import SeededSimulation
 from fedner.privacy.ledger import Ledger
 from fedner.privacy.ledger_owner import unit_key
 from fedner.privacy.mechanisms import PlatformPrivacy
@@ -24,12 +25,17 @@ from fedner.runs.site import Site
 from fedner.runs.site_ledger import ledger_folder, simulated_budget
 
 
-def build_platform(site: Site, algorithm: Algorithm) -> Platform:
+def build_platform(site: Site, algorithm: Algorithm, *, is_trial: bool = False) -> Platform:
     """Return a platform at its beginning, its ledger open where the study is protected.
 
     Engines call this, in this process or in a worker.
+
+    Args:
+        site: The platform.
+        algorithm: The federation's.
+        is_trial: Whether its work is thrown away: no ledger is opened, and noise is a simulation's.
     """
-    steps = dp_steps(site, algorithm)
+    steps = _trial_steps(site, algorithm) if is_trial else dp_steps(site, algorithm)
     pools = None
     slice_ = site.study.training.slice
     if slice_ is not None and (steps is None or not steps.samples_units):
@@ -101,6 +107,15 @@ def dp_steps(site: Site, algorithm: Algorithm) -> DPSteps | None:
         ledger, key = Ledger.open(where), unit_key(where)
         ledger.limit(spending_limits(site.study, site.own, ledger.budget))
     return DPSteps(privacy, _pools(site, privacy, key), ledger, tested=_tested(site, privacy))
+
+
+def _trial_steps(site: Site, algorithm: Algorithm) -> DPSteps | None:
+    """Return DP steps whose results nobody gets: nothing is released, and nothing is charged."""
+    privacy = platform_privacy(site.blueprint, algorithm, site.name)
+    if privacy is None:
+        return None
+    seeded = replace(privacy, source=SeededSimulation(site.study.seed))
+    return DPSteps(seeded, _pools(site, seeded, b""))
 
 
 def _pools(site: Site, privacy: PlatformPrivacy, key: bytes) -> tuple[Units, ...]:

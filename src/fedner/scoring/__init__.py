@@ -11,6 +11,13 @@ from fedner.scoring.counts import (
 )
 from fedner.scoring.documents import score_documents, scores_by_document
 from fedner.scoring.intervals import Interval, PairedTest, bootstrap_interval, paired_test
+from fedner.scoring.mistakes import (
+    MISTAKE_KINDS,
+    MistakeKind,
+    by_kind,
+    count_mistakes,
+    pair_mistakes,
+)
 from fedner.scoring.scores import Scores
 from fedner.scoring.seed_means import PairedMeans, mean_interval, paired_means
 from fedner.scoring.sentences import (
@@ -21,19 +28,24 @@ from fedner.scoring.sentences import (
 )
 
 __all__ = [
+    "MISTAKE_KINDS",
     "Counts",
     "Interval",
     "Measures",
+    "MistakeKind",
     "PairedMeans",
     "PairedTest",
     "RelaxedCounts",
     "Scores",
     "TokenCounts",
     "bootstrap_interval",
+    "by_kind",
+    "count_mistakes",
     "macro",
     "mean_interval",
     "micro",
     "micro_relaxed",
+    "pair_mistakes",
     "paired_means",
     "paired_test",
     "relaxed_by_sentence",

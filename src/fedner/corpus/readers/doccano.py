@@ -16,6 +16,7 @@ from fedner.corpus.document import Document
 from fedner.corpus.problems import ProblemLog
 from fedner.corpus.readers import standoff, utf16
 from fedner.corpus.readers.json_records import (
+    DOCUMENT_ID,
     MalformedError,
     RecordForm,
     as_list,
@@ -23,6 +24,7 @@ from fedner.corpus.readers.json_records import (
     as_object,
     as_offset,
     as_text,
+    identity_of,
     probe,
     record_reader,
 )
@@ -46,7 +48,7 @@ def _reason(path: Path) -> str | None:
         items = found.record.get(key)
         if isinstance(items, list) and (_has_triples(items) or _has_offsets(items)):
             return f'the first record has text and "{key}" with offsets'
-        if items == [] and found.keys & {"id", "Comments"} and key != "annotations":
+        if items == [] and found.keys & {"id", "Comments", DOCUMENT_ID} and key != "annotations":
             return f'the first record has id, text and an empty "{key}"'
     return None
 
@@ -66,7 +68,7 @@ def _document(
 ) -> Document:
     key = next((key for key in _TEXTS if key in record), "text")
     text = as_text(record.get(key), key)
-    identity = as_name(record["id"], "id") if "id" in record else f"{source}#{line}"
+    identity = identity_of(record, f"{source}#{line}")
     mentions = []
     for number, item in enumerate(_items(record), 1):
         try:

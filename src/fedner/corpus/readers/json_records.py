@@ -29,6 +29,9 @@ _KEY = re.compile(r'"((?:[^"\\]|\\.){1,60})"\s*:')
 _MAX_TEXT_PROBLEMS = 100_000
 _BETWEEN = re.compile(r"[\s,]*")
 
+DOCUMENT_ID = "document_id"
+"""Where our writers put the id of a document: tools number documents anew and hand this back."""
+
 
 @dataclass(frozen=True, slots=True)
 class RecordOptions:
@@ -109,14 +112,23 @@ def _stream(
     """Read a file, or those files of a folder that look like the format."""
     for file in choose(path, lambda each: form.reason(each) is not None, log, form.what):
         source = display_name(file, path)
+        last, number = 0, 0
         for line, record in records(file, log):
+            last, number = line, number + 1 if line == last else 1
             try:
                 document = form.document(record, file, line, source, log)
                 if document is not None:
                     patient = patient_in(record, options.patient_column)
-                    yield replace(document, patient=patient)
+                    own = _own_id(document.id, source, line, number)
+                    yield replace(document, id=own, patient=patient)
             except MalformedError as fault:
                 log.report(fault.problem(file, line, f"Fix the {form.noun}; it is skipped."))
+
+
+def _own_id(identity: str, source: str, line: int, number: int) -> str:
+    """Return the id of a document; of several without one on a line, each has its own."""
+    is_by_line = identity == f"{source}#{line}" and number > 1
+    return f"{identity}.{number}" if is_by_line else identity
 
 
 @dataclass(frozen=True, slots=True)
@@ -274,6 +286,20 @@ def as_name(value: object, what: str) -> str:
     if not text:
         raise MalformedError(f"an empty {what}", f"a {what}")
     return text
+
+
+def identity_of(record: dict[str, Any], otherwise: str) -> str:
+    """Return the id of a document: ours where a tool hands it back, else the tool's own number.
+
+    Args:
+        record: The record.
+        otherwise: The id of a record that has none.
+    """
+    inner = (record.get(name) for name in ("meta", "metadata", "data"))
+    for place in (record, *inner):
+        if isinstance(place, dict) and place.get(DOCUMENT_ID):
+            return as_name(place[DOCUMENT_ID], DOCUMENT_ID)
+    return as_name(record["id"], "id") if "id" in record else otherwise
 
 
 def patient_in(record: dict[str, Any], key: str | None) -> str | None:

@@ -27,6 +27,7 @@ from fedner.corpus.readers.json_records import (
     as_object,
     as_offset,
     as_text,
+    identity_of,
     probe,
     record_reader,
     type_name,
@@ -57,7 +58,7 @@ def _reason(path: Path) -> str | None:
 def _document(
     record: dict[str, Any], path: Path, line: int, source: str, log: ProblemLog
 ) -> Document | None:
-    identity = as_name(record["id"], "id") if "id" in record else f"{source}#{line}"
+    identity = identity_of(record, f"{source}#{line}")
     if isinstance(record.get("data"), dict):
         regions = _chosen(record, log)
         if regions is None:

@@ -30,5 +30,17 @@ def to_characters(text: str) -> Callable[[int], int]:
     return convert
 
 
+def from_characters(text: str) -> Callable[[int], int]:
+    """Return the function from offsets in characters of `text` to offsets in UTF-16 units."""
+    if not has_pairs(text):
+        return _same
+    wide = [index for index, character in enumerate(text) if character > "\uffff"]
+
+    def convert(offset: int) -> int:
+        return offset + bisect_left(wide, offset)
+
+    return convert
+
+
 def _same(offset: int) -> int:
     return offset

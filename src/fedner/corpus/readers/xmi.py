@@ -32,9 +32,9 @@ REMARK_NO_VALUE = "mention without a label (named after its layer)"
 _NEED = "XMI files"
 _SUFFIX = ".xmi"
 _MAX_WALK = 20_000
-_NAMED_ENTITY = "de.tudarmstadt.ukp.dkpro.core.api.ner.type.NamedEntity"
-_SENTENCE = "de.tudarmstadt.ukp.dkpro.core.api.segmentation.type.Sentence"
-_TOKEN = "de.tudarmstadt.ukp.dkpro.core.api.segmentation.type.Token"
+NAMED_ENTITY = "de.tudarmstadt.ukp.dkpro.core.api.ner.type.NamedEntity"
+SENTENCE = "de.tudarmstadt.ukp.dkpro.core.api.segmentation.type.Sentence"
+TOKEN = "de.tudarmstadt.ukp.dkpro.core.api.segmentation.type.Token"
 _OWN_LAYERS = ("webanno.custom.", "custom.")
 _STRING = "uima.cas.String"
 # Features that only relations and chains have.
@@ -150,9 +150,9 @@ def _marks_of(cas: Any) -> _Marks:
     for each in cas.select("uima.tcas.Annotation"):
         name = each.type.name
         begin, end = int(each.begin), int(each.end)
-        if name == _SENTENCE:
+        if name == SENTENCE:
             marks.sentences.append(_Mark(name, begin, end, ""))
-        elif name == _TOKEN:
+        elif name == TOKEN:
             marks.tokens.append(_Mark(name, begin, end, ""))
         elif _is_mention(each.type):
             marks.mentions.append(_Mark(name, begin, end, _label(each)))
@@ -164,7 +164,7 @@ def _is_mention(kind: Any) -> bool:
     if own and _NOT_A_SPAN.isdisjoint(feature.name for feature in kind.all_features):
         return True
     while kind is not None:
-        if kind.name == _NAMED_ENTITY:
+        if kind.name == NAMED_ENTITY:
             return True
         kind = kind.supertype
     return False
@@ -184,7 +184,7 @@ def _label(annotation: Any) -> str:
 def _document(marks: _Marks, identity: str, name: str, path: Path, log: ProblemLog) -> Document:
     spans = []
     for number, mark in enumerate(marks.mentions, 1):
-        if not mark.label and mark.type == _NAMED_ENTITY:
+        if not mark.label and mark.type == NAMED_ENTITY:
             log.remark(REMARK_NO_VALUE)
         label = mark.label or mark.type.rpartition(".")[2]
         place = ((mark.begin, mark.end),)

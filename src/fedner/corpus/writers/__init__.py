@@ -1,6 +1,6 @@
 """One file per format that fedner writes, and the one table of them."""
 
-from fedner.corpus.writers import bioc, brat, columns, jsonl
+from fedner.corpus.writers import annotation_tools, bioc, brat, columns, jsonl, xmi
 from fedner.corpus.writers.bioc import write_bioc, write_bioc_json
 from fedner.corpus.writers.brat import write_brat
 from fedner.corpus.writers.columns import write_columns
@@ -13,6 +13,9 @@ WRITERS: dict[str, Writer] = {
     "brat": brat.WRITER,
     "bioc": bioc.XML_WRITER,
     "bioc-json": bioc.JSON_WRITER,
+    "label-studio": annotation_tools.LABEL_STUDIO,
+    "doccano": annotation_tools.DOCCANO,
+    "xmi": xmi.WRITER,
 }
 """Every format that can be written, by name."""
 

@@ -6,9 +6,10 @@ all of a corpus comes back.
 """
 
 import json
-from collections.abc import Iterator
+import re
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, BinaryIO, Final, cast
 
 from fedner.corpus.document import Corpus, Document
 from fedner.corpus.files import atomic_writer
@@ -23,7 +24,10 @@ from fedner.corpus.writers.jsonl import segments_as_json
 from fedner.corpus.writers.writer import WriteOptions, Writer, Written
 from fedner.errors import FednerError
 
+CONFIDENCE_INFON: Final = "confidence"
 _NEED = "BioC files"
+_NEVER: Final = re.compile("[\ud800-\udfff]")
+_NOT_IN_XML: Final = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\ud800-\udfff\ufffe\uffff]")
 
 
 def write_bioc(path: Path, corpus: Corpus) -> None:
@@ -36,7 +40,7 @@ def write_bioc(path: Path, corpus: Corpus) -> None:
     with atomic_writer(path) as file:
         # The library writes bytes; the text wrapper around them has written nothing yet.
         writer = biocxml.BioCXMLDocumentWriter(_Bytes(cast("Any", file).buffer), encoding="utf-8")
-        writer.write_collection_info(_collection(corpus, is_xml=True))
+        writer.write_collection_info(_collection(corpus.name, corpus.labels, is_xml=True))
         for document in _documents(corpus, is_xml=True):
             writer.write_document(document)
         writer.close()
@@ -49,7 +53,7 @@ def write_bioc_json(path: Path, corpus: Corpus) -> None:
         FednerError: If a text holds half a surrogate pair, or the extra is missing.
     """
     as_json = required("bioc.biocjson", "formats", _NEED).toJSON
-    opening = as_json(_collection(corpus, is_xml=False))
+    opening = as_json(_collection(corpus.name, corpus.labels, is_xml=False))
     opening.pop("documents")
     with atomic_writer(path) as file:
         file.write(_dumped(opening)[:-1] + ',"documents":[')
@@ -73,14 +77,14 @@ def _dumped(value: Any) -> str:
     return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
 
 
-def _collection(corpus: Corpus, *, is_xml: bool) -> Any:
+def _collection(name: str, labels: Iterable[str], *, is_xml: bool) -> Any:
     """Return the collection without its documents."""
     collection = required("bioc", "formats", _NEED).BioCCollection()
-    _check(corpus.name, "the name of the corpus", is_xml=is_xml)
-    for label in corpus.labels:
+    _check(name, "the name of the corpus", is_xml=is_xml)
+    for label in labels:
         _check(label, "a label", is_xml=is_xml)
-    collection.source, collection.date, collection.key = corpus.name, "", "fedner.key"
-    collection.infons[LABELS_INFON] = _dumped(sorted(corpus.labels))
+    collection.source, collection.date, collection.key = name, "", "fedner.key"
+    collection.infons[LABELS_INFON] = _dumped(sorted(labels))
     return collection
 
 
@@ -88,14 +92,47 @@ def _documents(corpus: Corpus, *, is_xml: bool) -> Iterator[Any]:
     """Yield the documents of the library."""
     bioc = required("bioc", "formats", _NEED)
     for each in corpus:
-        strings = (each.id, each.text, each.patient or "", each.source)
-        for string in (*strings, *(span.label for span in each.spans)):
-            _check(string, f"document {each.id!a}", is_xml=is_xml)
-        if not each.id or any(not span.label for span in each.spans):
-            raise FednerError(
-                f"document {each.id!a}: an empty id or label", "BioC needs both; fix it."
-            )
+        check_document(each, is_xml=is_xml)
         yield _document(each, bioc)
+
+
+def check_document(document: Document, *, is_xml: bool = True) -> None:
+    """Refuse a document that BioC cannot carry."""
+    strings = (document.id, document.text, document.patient or "", document.source)
+    for string in (*strings, *(span.label for span in document.spans)):
+        _check(string, f"document {document.id!a}", is_xml=is_xml)
+    if not document.id or any(not span.label for span in document.spans):
+        raise FednerError(
+            f"document {document.id!a}: an empty id or label", "BioC needs both; fix it."
+        )
+
+
+def write_found_bioc(
+    stream: BinaryIO,
+    found: Iterable[tuple[Document, Sequence[float]]],
+    *,
+    name: str,
+    labels: Iterable[str],
+) -> None:
+    """Write documents as BioC XML as they come, a confidence beside each mention.
+
+    Args:
+        stream: What takes the bytes.
+        found: Documents that `check_document` accepts, and the confidences of their mentions.
+        name: What people call the collection.
+        labels: The entity types that were looked for.
+    """
+    bioc = required("bioc", "formats", _NEED)
+    biocxml = required("bioc.biocxml.encoder", "formats", _NEED)
+    writer = biocxml.BioCXMLDocumentWriter(_Bytes(stream), encoding="utf-8")
+    writer.write_collection_info(_collection(name, labels, is_xml=True))
+    for document, confidences in found:
+        made = _document(document, bioc)
+        annotations = made.passages[0].annotations
+        for annotation, confidence in zip(annotations, confidences, strict=True):
+            annotation.infons[CONFIDENCE_INFON] = f"{confidence:.6f}"
+        writer.write_document(made)
+    writer.close()
 
 
 def _document(document: Document, bioc: Any) -> Any:
@@ -121,15 +158,12 @@ def _document(document: Document, bioc: Any) -> Any:
 
 def _check(text: str, where: str, *, is_xml: bool) -> None:
     """Refuse characters that the format has no way to write."""
-    for index, character in enumerate(text):
-        code = ord(character)
-        is_surrogate = 0xD800 <= code <= 0xDFFF
-        is_control = code < 0x20 and character not in "\t\n\r"
-        if is_surrogate or (is_xml and (is_control or code in (0xFFFE, 0xFFFF))):
-            raise FednerError(
-                f"{where}: U+{code:04X} at character {index + 1} cannot stand in BioC",
-                "Fix the text, or write JSONL, which carries every character.",
-            )
+    found = (_NOT_IN_XML if is_xml else _NEVER).search(text)
+    if found is not None:
+        raise FednerError(
+            f"{where}: U+{ord(found[0]):04X} at character {found.start() + 1} cannot stand in BioC",
+            "Fix the text, or write JSONL, which carries every character.",
+        )
 
 
 def _write_xml(path: Path, corpus: Corpus, _options: WriteOptions) -> Written:

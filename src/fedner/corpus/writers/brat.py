@@ -45,8 +45,8 @@ def write_brat(path: Path, corpus: Corpus) -> Written:
     Raises:
         FednerError: If the folder is in use, or a label or a text cannot stand in brat.
     """
-    _check_target(path)
-    _check_labels(corpus)
+    check_target(path)
+    check_labels({*corpus.labels, *(span.label for each in corpus for span in each.spans)})
     losses: Counter[str] = Counter()
     num_documents = num_mentions = 0
     target = path.resolve()
@@ -58,7 +58,7 @@ def write_brat(path: Path, corpus: Corpus) -> Written:
             folders |= _write_document(temporary, name, document)
             num_documents += 1
             num_mentions += len(document.spans)
-        _put(temporary / CONFIGURATION, _configuration(corpus.labels))
+        _put(temporary / CONFIGURATION, configuration(corpus.labels))
         for folder in folders:
             sync_folder(folder)
         temporary.replace(target)
@@ -73,8 +73,9 @@ def write_brat(path: Path, corpus: Corpus) -> Written:
     return Written(num_documents, num_mentions, dict(losses))
 
 
-def _check_labels(corpus: Corpus) -> None:
-    for label in sorted({*corpus.labels, *(span.label for each in corpus for span in each.spans)}):
+def check_labels(labels: Iterable[str]) -> None:
+    """Refuse a label that brat cannot carry."""
+    for label in sorted(set(labels)):
         if not _LABEL.fullmatch(label):
             raise FednerError(
                 f"the label {label!r} cannot stand in brat",
@@ -83,13 +84,14 @@ def _check_labels(corpus: Corpus) -> None:
             )
 
 
-def _check_target(path: Path) -> None:
+def check_target(path: Path) -> None:
+    """Refuse a folder that holds something."""
     if path.is_dir() and not any(path.iterdir()):
         return
     if path.exists():
         what = "a folder with files in it" if path.is_dir() else "a file"
         raise FednerError(
-            f"{path} is {what}", "Name a new folder: brat's files are not mixed with others."
+            f"{path} is {what}", "Name a new folder: these files are not mixed with others."
         )
 
 
@@ -98,7 +100,7 @@ def _named(corpus: Corpus, losses: Counter[str]) -> Iterable[tuple[Document, str
     taken: set[str] = set()
     wanted = {document.id.casefold() for document in corpus}
     for number, document in enumerate(corpus, 1):
-        _check_text(document)
+        check_text(document)
         losses.update(
             [LOST_SENTENCES] * (document.segments is not None)
             + [LOST_PATIENTS] * (document.patient is not None)
@@ -107,7 +109,7 @@ def _named(corpus: Corpus, losses: Counter[str]) -> Iterable[tuple[Document, str
         if not document.text:
             continue
         name = document.id
-        if not _is_name(name) or name.casefold() in taken:
+        if not is_file_name(name) or name.casefold() in taken:
             losses[LOST_IDS] += 1
             name = f"document-{number:06d}"
             while name.casefold() in taken | wanted:
@@ -116,7 +118,7 @@ def _named(corpus: Corpus, losses: Counter[str]) -> Iterable[tuple[Document, str
         yield document, name
 
 
-def _is_name(name: str) -> bool:
+def is_file_name(name: str) -> bool:
     """Whether `name` can be the path of a file that the reader finds again, on any system."""
     parts = name.split("/")
     if not all(parts) or len(parts) > _MAX_DEPTH:
@@ -134,7 +136,7 @@ def _is_name(name: str) -> bool:
     )
 
 
-def _check_text(document: Document) -> None:
+def check_text(document: Document) -> None:
     """Refuse a text that would not come back as it is."""
     fault = ""
     if "\0" in document.text:
@@ -160,13 +162,17 @@ def _check_text(document: Document) -> None:
 def _write_document(folder: Path, name: str, document: Document) -> set[Path]:
     """Write the two files of a document, and return the folders that hold them."""
     text = folder / f"{name}.txt"
-    if not text.is_relative_to(folder):  # whatever `_is_name` let through
+    if not text.is_relative_to(folder):  # whatever `is_file_name` let through
         raise FednerError(f"the id {document.id!a} leads out of the folder", "Rename the document.")
     text.parent.mkdir(parents=True, exist_ok=True)
     _put(text, document.text)
-    lines = [_line(number, span, document.text) for number, span in enumerate(document.spans, 1)]
-    _put(folder / f"{name}.ann", "".join(lines))
+    _put(folder / f"{name}.ann", "".join(annotation_lines(document)))
     return {parent for parent in text.parents if parent.is_relative_to(folder)}
+
+
+def annotation_lines(document: Document) -> list[str]:
+    """Return a line for each mention, numbered from T1."""
+    return [_line(number, span, document.text) for number, span in enumerate(document.spans, 1)]
 
 
 def _line(number: int, span: Span, text: str) -> str:
@@ -175,7 +181,8 @@ def _line(number: int, span: Span, text: str) -> str:
     return f"T{number}\t{span.label} {ranges}\t{quote}\n"
 
 
-def _configuration(labels: Iterable[str]) -> str:
+def configuration(labels: Iterable[str]) -> str:
+    """Return annotation.conf for labels."""
     entities = "".join(f"{label}\n" for label in sorted(labels))
     return f"[entities]\n{entities}\n[relations]\n\n[events]\n\n[attributes]\n"
 

@@ -40,9 +40,19 @@ JsonNoised = Annotated[
 ]
 
 
+_ADAPTERS: dict[type, TypeAdapter[Any]] = {}
+
+
+def _adapter(kind: type) -> TypeAdapter[Any]:
+    """Return what reads and writes a kind of record; to make one takes longer than to use it."""
+    if kind not in _ADAPTERS:
+        _ADAPTERS[kind] = TypeAdapter(kind)
+    return _ADAPTERS[kind]
+
+
 def as_json(record: Any) -> dict[str, Any]:
     """Return a record, a frozen dataclass, in the form that JSON can carry."""
-    stated: dict[str, Any] = TypeAdapter(type(record)).dump_python(record, mode="json")
+    stated: dict[str, Any] = _adapter(type(record)).dump_python(record, mode="json")
     return stated
 
 
@@ -58,7 +68,8 @@ def from_json(kind: type[Kind], text: str | bytes, where: str) -> Kind:
         FednerError: It is no JSON, lacks a key or has a value of another type; the key is named.
     """
     try:
-        return TypeAdapter(kind).validate_json(text, strict=True)
+        found: Kind = _adapter(kind).validate_json(text, strict=True)
+        return found
     except ValidationError as error:
         raise FednerError(f"{where} is damaged: {_told(error)}", UNHARMED) from None
 

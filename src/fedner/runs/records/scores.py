@@ -1,7 +1,7 @@
 """scores.json: every method on every platform, with intervals, gains and means."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from fedner.corpus.groups import Unit
@@ -55,6 +55,8 @@ class PlatformScores:
         methods: The scores by method.
         intervals: The bootstrap intervals by method.
         gain: Federated against local-only; None where one of them is missing.
+        mistakes: How many mistakes of each kind (missed, border, type, spurious) there are, by
+            method and type; counts alone.
     """
 
     unit: Unit
@@ -62,6 +64,7 @@ class PlatformScores:
     methods: Mapping[str, JsonScores]
     intervals: Mapping[str, BothIntervals]
     gain: Gain | None
+    mistakes: Mapping[str, Mapping[str, Mapping[str, int]]] = field(default_factory=dict)
 
     def as_dict(self) -> dict[str, Any]:
         """Return the record as JSON can carry it."""

@@ -23,6 +23,7 @@ from fedner.runs.report.audit_picture import audit_svg
 from fedner.runs.report.charts import METHOD_ORDER, GainBar, Point, gains, learning_curve, type_bars
 from fedner.runs.report.data import data_section
 from fedner.runs.report.html_table import html_table
+from fedner.runs.report.mistakes import mistakes_section
 from fedner.runs.report.privacy import privacy_section
 from fedner.runs.report.rows import SENT, sent_cells
 from fedner.runs.verdict import privacy_sentence, verdict_sentence, zero_sentence
@@ -81,6 +82,7 @@ def page(found: Findings) -> str:
         _results(found),
         _curves(found),
         _types(found),
+        mistakes_section(found.scores),
         data_section(found.settings, found.facts),
         privacy_section(found.privacy),
         _audits(found),

@@ -1,0 +1,73 @@
+"""`fedner check`: everything that training would check, and what it would take; no training."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from fedner.cli.arguments import AsJson
+
+if TYPE_CHECKING:
+    from fedner.runs.readiness import Readiness
+
+
+def check(
+    source: Annotated[
+        Path,
+        typer.Argument(metavar="FEDERATION", help="A federation file; with --platform a study."),
+    ],
+    platforms: Annotated[
+        list[Path] | None,
+        typer.Option(
+            "--platform", metavar="FILE", help="The own settings of a platform of a study; repeat."
+        ),
+    ] = None,
+    initial: Annotated[
+        Path | None,
+        typer.Option(
+            "--initial", metavar="FOLDER", help="Where the model lies that a study begins with."
+        ),
+    ] = None,
+    out: Annotated[
+        Path | None,
+        typer.Option("--out", metavar="RUN", help="The run folder that training would write."),
+    ] = None,
+    quick: Annotated[
+        bool,
+        typer.Option("--quick", help="No trial round: neither time, memory nor context features."),
+    ] = False,
+    assignments: Annotated[
+        list[str] | None,
+        typer.Option("--set", metavar="KEY=VALUE", help="Override a key, as model.hidden=100."),
+    ] = None,
+    json: AsJson = False,
+) -> None:
+    """Check a federation and its data as training would, with what it takes; nothing is trained."""
+    from fedner.cli.check_view import show
+    from fedner.cli.output import console, show_json
+    from fedner.cli.train import resolve
+    from fedner.runs.readiness import check_run
+
+    settings, folder = resolve(
+        source, tuple(platforms or ()), initial, out, tuple(assignments or ()), resume=False
+    )
+
+    def say(line: str) -> None:
+        if not json:
+            console.print(line, style="dim")
+
+    found = check_run(settings, folder, say, source=str(source), has_trial=not quick)
+    if json:
+        show_json(as_json(found))
+    else:
+        show(found, f"fedner train {source}")
+
+
+def as_json(found: "Readiness") -> dict[str, object]:
+    """Return what was found for machines: only a federation that can train gets so far."""
+    from dataclasses import asdict
+
+    totals = {"bytes_of_link": found.traffic.num_bytes}
+    if found.work is not None:
+        totals["seconds"] = round(found.work.seconds)
+    return {"ready": True, **totals, **asdict(found)}
