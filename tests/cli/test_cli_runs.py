@@ -290,7 +290,7 @@ def test_ctrl_c_stops_cleanly_and_says_how_to_go_on(federation: Path, tmp_path: 
     try:
         wait_for_rounds(out, 3, process)
         process.send_signal(signal.SIGINT)
-        _, said = process.communicate(timeout=60)
+        _, said = process.communicate(timeout=300)
     finally:
         process.kill()
     assert process.returncode == 130
