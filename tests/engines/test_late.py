@@ -40,6 +40,11 @@ def order(round_: int, **changes: object) -> dict[str, Order]:
     return dict.fromkeys(NAMES, one)
 
 
+def wait_for(path: Path) -> None:
+    while not path.exists():
+        time.sleep(0.005)
+
+
 class Sleepy:
     """Answers with its round; `beta` sleeps in round 1 until there is a certain file."""
 
@@ -47,8 +52,9 @@ class Sleepy:
         self.alarm, self.name = alarm, name
 
     def __call__(self, order: Order) -> Reply:
-        while (self.name, order.round) == ("beta", 1) and not self.alarm.exists():
-            time.sleep(0.005)
+        if (self.name, order.round) == ("beta", 1):
+            self.alarm.with_name("asleep").touch()
+            wait_for(self.alarm)
         return Update(self.name, order.round, order.shared)
 
     def rest(self) -> None:
@@ -64,6 +70,7 @@ def test_a_late_reply_is_no_reply_and_is_dropped_later(tmp_path: Path) -> None:
         first = {each.platform: each for each in sleepy.ask(order(1), timeout=0.1)}
         assert isinstance(first["alpha"], Update)
         assert first["beta"] == Failure("beta", 1, "no-reply")
+        wait_for(tmp_path / "asleep")  # before that it has not read the order
         # Still asleep: it gets no new order in time, and what it says of round 1 is not waited for.
         second = {each.platform: each for each in sleepy.ask(order(2), timeout=0.05)}
         assert second["beta"] == Failure("beta", 2, "no-reply")
