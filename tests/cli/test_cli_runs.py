@@ -9,6 +9,7 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -54,12 +55,6 @@ def command(*arguments: object) -> list[str]:
     return [sys.executable, "-m", "fedner", *map(str, arguments)]
 
 
-def run(*arguments: object) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        command(*arguments), capture_output=True, text=True, check=False, env=ONE_THREAD
-    )
-
-
 def shown(*arguments: object) -> str:
     """What people see, in this very process: quicker than one of its own."""
     result = CliRunner().invoke(app, [*map(str, arguments)], catch_exceptions=False)
@@ -100,15 +95,17 @@ def test_init_writes_an_example_that_runs_as_it_is(tmp_path: Path) -> None:
     assert (tmp_path / "run" / "report.html").is_file()
 
 
-def test_a_wrong_file_tells_all_its_problems_and_exits_2(federation: Path) -> None:
+def test_a_wrong_file_tells_all_its_problems_and_exits_2(
+    federation: Path, fedner: Callable[..., tuple[int, str, str]]
+) -> None:
     wrong = federation.parent / "wrong.toml"
     wrong.write_text(
         FEDERATION.replace("hidden = 6", "hiden = 6")
         .replace("batch_size = 12", "batch_size = 1")
         .replace('data = "synthetic:social-posts"', 'data = "nowhere.tsv"')
     )
-    result = run("train", wrong, "--out", federation.parent / "never")
-    assert result.returncode == 2
+    code, _, error = fedner("train", wrong, "--out", federation.parent / "never")
+    assert code == 2
     for part in (
         "3 problems",
         "model.hiden",
@@ -116,8 +113,8 @@ def test_a_wrong_file_tells_all_its_problems_and_exits_2(federation: Path) -> No
         "training.batch_size",
         "platforms[1].data",
     ):
-        assert part in result.stderr.replace("\n", " "), part
-    assert "Traceback" not in result.stderr
+        assert part in error.replace("\n", " "), part
+    assert "Traceback" not in error
     assert not (federation.parent / "never").exists()
 
 
@@ -251,22 +248,30 @@ def wait_for_rounds(folder: Path, number: int, process: subprocess.Popen[bytes])
         time.sleep(0.005)
 
 
+KILLED = """
+import os, signal, sys
+from fedner.cli import main
+def dies(event, arguments):
+    if event == "os.rename" and "round-000005" in os.fsdecode(arguments[1]):
+        os.kill(os.getpid(), signal.SIGKILL)
+sys.addaudithook(dies)
+main()
+"""
+
+
 def test_killed_and_resumed_gives_the_same_weights(
     federation: Path, trained: Path, tmp_path: Path
 ) -> None:
+    """Several deaths of one run are those of `tests/engines/test_kill.py`."""
     out = tmp_path / "killed"
-    arguments = ["train", federation, "--out", out, "--json"]
-    for number in (3, 9):
-        process = subprocess.Popen(
-            command(*arguments), stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, env=ONE_THREAD
-        )
-        wait_for_rounds(out, number, process)
-        process.kill()
-        process.communicate()
-        assert process.returncode == -signal.SIGKILL
-        arguments = ["train", out, "--resume", "--json"]
-    result = run(*arguments)
-    assert result.returncode == 0, result.stderr
+    done = subprocess.run(
+        [sys.executable, "-c", KILLED, "train", federation, "--out", out, "--json"],
+        capture_output=True,
+        check=False,
+        env=ONE_THREAD,
+    )
+    assert done.returncode == -signal.SIGKILL, done.stderr
+    run_json("train", out, "--resume")
     whole, parts = final_weights(trained), final_weights(out)
     assert whole.keys() == parts.keys()
     assert all(torch.equal(whole[name], parts[name]) for name in whole)
