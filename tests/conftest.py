@@ -41,6 +41,15 @@ def pytest_fixture_setup(fixturedef: pytest.FixtureDef[object]) -> Iterator[None
     return (yield)
 
 
+@pytest.fixture(autouse=True, scope="session")
+def _no_power_cut() -> Iterator[None]:
+    """Nobody waits for the disk: what a killed process has written is there, synced or not."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(os, "fsync", lambda _: None)
+        patch.setattr(os, "sync", lambda: None)
+        yield
+
+
 @pytest.fixture(scope="session")
 def data() -> Path:
     """The folder of development corpora; tests that need it are skipped where it is absent."""
