@@ -130,6 +130,7 @@ class OfferedModel(Record):
     types: list[OfferedType]
     can_add_types: bool = Field(description="Whether it takes further types by description.")
     why_not: str | None = Field(description="Why it does not.")
+    takes_threshold: bool = Field(description="Whether redaction takes a threshold.")
     redaction: OwnThreshold | None = Field(description="Its calibrated threshold, if it has one.")
 
 
