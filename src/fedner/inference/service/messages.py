@@ -24,7 +24,7 @@ NewTypes = Annotated[
     Field(
         max_length=10,
         description="Further types by name and one-line description, for models that can find "
-        "types they were not trained for (`can_add_types`). A first guess, no result.",
+        "types they were not trained for (can_add_types). A first guess, no result.",
     ),
 ]
 

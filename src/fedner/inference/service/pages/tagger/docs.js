@@ -67,7 +67,8 @@ function record(title, content, held, schema = content.content["application/json
 }
 
 function standard(field) {
-  return "default" in field ? `By default ${JSON.stringify(field.default)}.` : "Optional.";
+  const given = field.default ?? "";
+  return given === "" || typeof given === "object" ? "Optional." : `By default ${given}.`;
 }
 
 function kind(field, held) {
@@ -100,7 +101,7 @@ function table(names, rows) {
   const body = make("tbody");
   for (const cells of rows) {
     const line = make("tr");
-    line.append(...cells.map((cell) => make("td", {}, cell)));
+    line.append(...cells.map((cell, column) => make("td", {}, column ? cell : make("code", {}, cell))));
     body.append(line);
   }
   const made = make("table");

@@ -30,6 +30,7 @@ function showLegend(readings, types, hues) {
     const counts = readings.map((each) => each.mentions.filter((one) => one.type === name).length);
     return make("li", { class: `chip ${hues.get(name)}` }, `${name} ${counts.join(" / ")}`);
   });
+  if (readings.length > 1) chips.push(make("li", { class: "quiet" }, "outlined: found by one of the two"));
   document.getElementById("legend").replaceChildren(...chips);
 }
 

@@ -99,7 +99,8 @@ function showAdded() {
 
 function showSamples(samples) {
   const buttons = samples.map((each) => {
-    const name = each.platform.replace("-", " ");
+    const words = each.platform.replace("-", " ");
+    const name = words.charAt(0).toUpperCase() + words.slice(1);
     const button = make("button", { type: "button", class: "small", title: each.description }, name);
     button.addEventListener("click", () => {
       byId("note").value = each.text;
@@ -112,7 +113,7 @@ function showSamples(samples) {
     });
     return button;
   });
-  byId("samples").replaceChildren(make("span", { class: "quiet" }, "Try synthetic:"), ...buttons);
+  byId("samples").replaceChildren(make("span", { class: "quiet" }, "Synthetic texts:"), ...buttons);
 }
 
 function noteChanged() {

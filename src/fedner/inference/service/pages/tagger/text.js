@@ -39,14 +39,14 @@ export function marked(text, mentions, hues, isOnly = () => false) {
 
 function mark(points, mention, hues, only) {
   const words = points.slice(mention.start, mention.end).join("");
-  const said = `${mention.type} ${percent(mention.confidence)}${only ? ", only here" : ""}`;
+  const said = `${mention.type} ${percent(mention.confidence)}`;
   return make(
     "mark",
     { class: `${hues.get(mention.type)}${only ? " only" : ""}` },
     words,
     make("span", { class: "heard" }, " ("),
     make("span", { class: "tag" }, said),
-    make("span", { class: "heard" }, ")"),
+    make("span", { class: "heard" }, only ? ", only here)" : ")"),
   );
 }
 
