@@ -26,6 +26,8 @@ async function findEntities(event) {
       const named = new Set(models.flatMap(typesOf));
       showFound(text, state.readings, new Set([...allTypes()].filter((name) => named.has(name))), allTypes());
       byId("copy-found").hidden = false;
+      // Where answers stand below the note, whoever pressed the button would see nothing happen.
+      if (matchMedia("(max-width: 59.99rem)").matches) byId("answers").scrollIntoView();
     } catch (error) {
       showError(byId("found-error"), error);
     }
