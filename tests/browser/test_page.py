@@ -17,10 +17,7 @@ import pytest
 
 import fedner
 
-pytestmark = pytest.mark.browser
-IS_REQUIRED = os.environ.get("FEDNER_BROWSER") == "required"
-CHROMIUM = os.environ.get("FEDNER_CHROMIUM") or shutil.which("chromium")
-if not IS_REQUIRED:
+if os.environ.get("FEDNER_BROWSER") != "required":
     pytest.importorskip("playwright", reason="needs Playwright: make test-browser")
     pytest.importorskip("starlette", reason="needs the extra serve")
     pytest.importorskip("uvicorn", reason="needs the extra serve")
@@ -33,6 +30,9 @@ from fedner.inference.service.tagger_service import TaggerService
 from fedner.inference.service.web import local_server
 from fedner.inference.service.workers import Workers
 
+pytestmark = pytest.mark.browser
+IS_REQUIRED = os.environ.get("FEDNER_BROWSER") == "required"
+CHROMIUM = os.environ.get("FEDNER_CHROMIUM") or shutil.which("chromium")
 SECRET = "a-token-of-the-tests"
 CORPUS = fedner.synthetic_corpus("social-posts", 60, seed=1)
 # Astral signs before and between mentions: JavaScript counts two where Python counts one.
@@ -46,10 +46,9 @@ def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[TaggerService]
     small = {"hidden": 8, "filters": 16, "character_filters": 8, "character_dimension": 8}
     for name, head in (("joined", "described"), ("local-only", "free")):
         model = {**small, "head": head}
-        epochs = 10 if head == "described" else 6
-        fedner.Tagger.train(
-            CORPUS, epochs=epochs, batch_size=8, learning_rate=1e-2, model=model
-        ).save(root / name)
+        fedner.Tagger.train(CORPUS, epochs=10, batch_size=8, learning_rate=1e-2, model=model).save(
+            root / name
+        )
     catalog = load_catalog([Offer(name, name, root / name) for name in ("joined", "local-only")])
     workers = Workers(2, 16, 30.0)
     yield TaggerService(catalog, workers, WebSettings(port=0, stop_seconds=1))
@@ -131,7 +130,7 @@ def test_mentions_are_marked_where_they_are_also_behind_emoji(
     assert len(expected) > 2
     assert shown_texts(page) == [NOTE]
     assert marked_words(page) == [
-        [each.text, f"{each.label} {int(100 * round(each.confidence, 4) + 0.5)} %"]
+        [each.text, f"{each.label} {int(100 * round(each.confidence, 4) + 0.5)}\u00a0%"]
         for each in expected
     ]
     assert page.inner_text("#summary") == f"{len(expected)} entities found."

@@ -21,7 +21,7 @@ export function huesOf(types) {
 }
 
 export function percent(confidence) {
-  return `${Math.round(100 * confidence)} %`;
+  return `${Math.round(100 * confidence)}\u00a0%`; // with a blank that does not break
 }
 
 /** Return a text with its mentions marked; `isOnly` says what another model did not find. */
