@@ -14,7 +14,7 @@ FEDERATION_flower := flwr[simulation]==1.41.*
 FEDERATION_flare := nvflare==2.9.*
 FEDERATION_pfl := pfl==0.6.*
 
-.PHONY: help setup demo trial test test-deployment test-faults test-hours test-slow check format mutation bench bench-peers bench-federations clean
+.PHONY: help setup demo trial test test-browser test-deployment test-faults test-hours test-slow check format mutation bench bench-peers bench-federations clean
 .DEFAULT_GOAL := help
 
 help:  ## list the targets
@@ -43,7 +43,7 @@ trial: $(STAMP)  ## a federation over FLARE on this machine: server, three platf
 
 test: $(STAMP)  ## the default tests (no corpora needed)
 	@# The same order of sets in every run; neighbours stay together, so that they share what they make.
-	PYTHONHASHSEED=0 $(BIN)/python -m pytest -n 2 --dist worksteal -m "not slow and not deployment"
+	PYTHONHASHSEED=0 $(BIN)/python -m pytest -n 2 --dist worksteal -m "not slow and not deployment and not browser"
 
 test-deployment: $(STAMP)  ## federations of real processes over FLARE: parity, faults
 	$(BIN)/python -m pytest -n 2 --dist loadfile -m "deployment and not slow" tests/deployment
@@ -55,7 +55,13 @@ test-hours: $(STAMP)  ## three platforms for two hours of rounds: do memory, thr
 	FEDNER_HOURS=$${FEDNER_HOURS:-2} $(BIN)/python -m pytest -s tests/deployment/test_long_running.py
 
 test-slow: $(STAMP)  ## the long suites: fuzzing, real corpora at full size, kill -9
-	$(BIN)/python -m pytest -n 2 -m "slow and not deployment"
+	$(BIN)/python -m pytest -n 2 -m "slow and not deployment and not browser"
+
+test-browser: $(STAMP)  ## the pages in a real browser: Debian's Chromium, driven by Playwright
+	@command -v chromium >/dev/null || { [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null \
+		&& apt-get update -qq && apt-get install -y -qq --no-install-recommends chromium; } \
+		|| { echo "the browser tests need chromium: sudo apt-get install chromium, or FEDNER_CHROMIUM=/path/to/it"; exit 1; }
+	FEDNER_BROWSER=required $(BIN)/python -m pytest -m browser tests/browser
 
 check: $(STAMP)  ## format, lint, types, direction of imports
 	$(BIN)/python scripts/check.py
