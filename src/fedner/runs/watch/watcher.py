@@ -71,14 +71,19 @@ def read_all(source: Source) -> Snapshot:
     return source.snapshot()
 
 
-def cost_all(source: Source) -> None:
-    """Ask the accountant for every epsilon that is drawn.
+def cost_all(source: Source, *, newest_alone: bool = False) -> None:
+    """Ask the accountant for every epsilon that is drawn, or for the newest of each platform.
+
+    Args:
+        source: The run, read.
+        newest_alone: Whether earlier rounds are left out: the newest are asked for first.
 
     Raises:
         FednerError: It is not installed.
     """
-    while source.cost_one():
-        pass
+    most = len(source.snapshot().platforms) if newest_alone else None
+    while most != 0 and source.cost_one():
+        most = None if most is None else most - 1
 
 
 class Watcher:
