@@ -53,8 +53,8 @@ def _columns(shown: Snapshot) -> Sequence[_Column]:
         ("bytes up", lambda each: size(each.bytes_up)),
         ("bytes down", lambda each: size(each.bytes_down)),
         ("epsilon", lambda each: "" if each.epsilon is None else f"{each.epsilon:.3g}"),
-        ("refused", lambda each: f"{each.refused:,}"),
-        ("missing", lambda each: f"{each.missing:,}"),
+        ("refused", lambda each: f"{each.refused:,}" if each.refused else ""),
+        ("missing", lambda each: f"{each.missing:,}" if each.missing else ""),
     ]
     return [each for each in every if any(each[1](row) for row in shown.platforms)]
 

@@ -19,7 +19,7 @@ from fedner.runs.report.coordinator import SCORE_REPORTS
 from fedner.runs.schedule import algorithm_for, num_rounds
 from fedner.runs.verdict import privacy_sentence, verdict_sentence, zero_sentence
 from fedner.runs.watch.snapshot import PrivacyView
-from fedner.settings import Study, mechanism_name, parse_as
+from fedner.settings import Study, parse_as
 
 Held = TypeVar("Held")
 _HINT = "The run may not be finished."
@@ -96,7 +96,7 @@ def privacy_view(study: Study | None) -> PrivacyView | None:
         return None
     held = study.privacy
     return PrivacyView(
-        mechanism=mechanism_name(study),
+        mechanism=held.mechanism or "a mechanism of one's own",
         delta=held.delta,
         accountant=held.accountant,
         unit=held.unit,

@@ -8,6 +8,7 @@ import threading
 from collections import Counter
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
+from itertools import zip_longest
 
 from fedner.errors import FednerError
 from fedner.privacy.accountant import AccountantName, epsilon
@@ -89,7 +90,7 @@ class Spending:
         )
 
     def cost_one(self, delta: float, accountant: AccountantName) -> bool:
-        """Ask the accountant once, for the newest rounds first; whether there was anything to ask.
+        """Ask the accountant once, from the newest rounds on; whether there was anything to ask.
 
         Raises:
             FednerError: The accountant is not installed, or the events have no common epsilon.
@@ -104,8 +105,8 @@ class Spending:
     def _wanted(self) -> list[Released]:
         with self._lock:
             kept = [each.kept for each in self._held.values()]
-        newest = [each[-1][1] for each in kept if each]
-        return newest + [released for each in kept for _, released in reversed(each[:-1])]
+        from_newest = [[released for _, released in reversed(each)] for each in kept]
+        return [each for row in zip_longest(*from_newest) for each in row if each is not None]
 
     def _points(self, name: str) -> list[Point]:
         with self._lock:

@@ -95,6 +95,7 @@ class Watcher:
         self._is_closed = threading.Event()
         self._state: State | None = None
         self._accountant = ""
+        self._is_over = False
         self._threads = [
             threading.Thread(target=each, daemon=True) for each in (self._look, self._cost)
         ]
@@ -141,11 +142,12 @@ class Watcher:
         self._keep(shown)
 
     def _keep(self, shown: dict[str, Any]) -> None:
+        self._is_over = shown["standing"]["is_over"]
         data = json.dumps(shown, ensure_ascii=False, separators=(",", ":")).encode()
         self._state = State(data, hashlib.sha256(data).hexdigest()[:32])
 
     def _cost(self) -> None:
-        """Ask the accountant beside the reading, and leave it the most of a core."""
+        """Ask the accountant beside the reading; while a run trains it gets the most of a core."""
         while not self._is_closed.is_set():
             began = time.perf_counter()
             try:
@@ -154,7 +156,8 @@ class Watcher:
                 self._accountant = f"{error.message} {error.hint}"
                 return
             taken = time.perf_counter() - began
-            self._is_closed.wait(max(LOOK_SECONDS, _REST * taken) if was_asked else 1.0)
+            rest = 0.0 if self._is_over else max(LOOK_SECONDS, _REST * taken)
+            self._is_closed.wait(rest if was_asked else 1.0)
 
 
 def _damaged(error: FednerError) -> dict[str, Any]:

@@ -69,7 +69,7 @@ export function ticks(low, high, about = 5) {
 }
 
 /** Return the lowest and highest value of an axis; from 0 where that hides nothing. */
-function range(series, references, limits) {
+function range(series, references, { limits, fromZero = false }) {
   let low = Infinity;
   let high = -Infinity;
   for (const each of series) {
@@ -83,7 +83,7 @@ function range(series, references, limits) {
     high = Math.max(high, value);
   }
   if (!Number.isFinite(low)) return [0, 1];
-  if (low >= 0 && low < 0.7 * high) low = 0;
+  if (low >= 0 && (fromZero || low < 0.7 * high)) low = 0;
   if (high === low) [low, high] = low > 0 ? [0, high * 1.25] : [low - 1, high + 1];
   const room = (high - low) * 0.06;
   return [low === 0 ? 0 : low - room, Math.min(limits?.[1] ?? Infinity, high + room)];
@@ -94,7 +94,7 @@ const valueOf = (series, point) => (series.isTotal ? point[4] ?? point[2] : poin
 /** One chart: made once, and given new curves again and again. */
 export class Chart {
   /**
-   * @param {object} what title, lead, format(value), limits, empty
+   * @param {object} what id, title, format(value, isTick), limits, fromZero
    */
   constructor(what) {
     this.what = what;
@@ -111,7 +111,7 @@ export class Chart {
       role: "group",
       "aria-roledescription": "chart",
       "aria-labelledby": `${id}-title`,
-      "aria-describedby": `${id}-lead ${id}-said`,
+      "aria-describedby": `${id}-lead ${id}-how`,
     });
     this.said = make("p", { class: "said", id: `${id}-said`, "aria-live": "polite" });
     this.legend = make("ul", { class: "legend", "aria-label": "Lines" });
@@ -119,7 +119,8 @@ export class Chart {
     this.tablePlace = make("div", { class: "wide" });
     this.table.append(this.tablePlace);
     this.table.addEventListener("toggle", () => this.showTable());
-    const head = make("figcaption", {}, make("h2", { id: `${id}-title` }, what.title), this.lead);
+    const how = make("span", { class: "heard", id: `${id}-how` }, "Arrow keys read the values round by round.");
+    const head = make("figcaption", {}, make("h2", { id: `${id}-title` }, what.title), this.lead, how);
     this.element.append(head, this.plot, this.said, this.legend, this.table);
     this.plot.addEventListener("keydown", (event) => this.onKey(event));
     this.plot.addEventListener("pointermove", (event) => this.onPointer(event));
@@ -160,7 +161,7 @@ export class Chart {
     const right = 14;
     const inner = width - LEFT - right;
     const tall = HEIGHT - TOP - BOTTOM;
-    const [low, high] = range(this.series, this.references.map((each) => each.value), this.what.limits);
+    const [low, high] = range(this.series, this.references.map((each) => each.value), this.what);
     const end = this.last;
     this.x = (round) => LEFT + (inner * (round - 1)) / Math.max(1, end - 1);
     this.y = (value) => TOP + tall * (1 - (value - low) / (high - low));
@@ -268,7 +269,7 @@ export class Chart {
     if (!this.rule) return;
     if (round === null) {
       this.rule.setAttribute("visibility", "hidden");
-      this.said.textContent = "Point at the curve, or use the arrow keys, to read values.";
+      this.said.textContent = "";
       return;
     }
     const near = Math.min(this.last, Math.max(1, Math.round(round)));

@@ -31,6 +31,7 @@ const number = (value, digits = 4) => {
   if (size >= 1000) return count(value);
   return String(Number(value.toPrecision(size < 0.001 ? 2 : digits)));
 };
+const small = (value) => (value < 0.001 ? value.toExponential().replace("e-", "e\u2212") : String(value));
 const percent = (value) => (100 * value).toFixed(1);
 
 function bytes(value) {
@@ -55,8 +56,8 @@ const seconds = (value) => (value === 0 ? "0 s" : value < 60 ? `${number(value, 
 const charts = {
   loss: new Chart({ id: "loss", title: "Training loss", format: (value) => number(value) }),
   f1: new Chart({ id: "f1", title: "Strict F1", format: (value, isTick) => (isTick ? number(100 * value) : percent(value)), limits: [0, 1] }),
-  epsilon: new Chart({ id: "epsilon", title: "Epsilon spent", format: (value) => number(value, 3) }),
-  traffic: new Chart({ id: "traffic", title: "Bytes of tensors, all rounds together", format: bytes }),
+  epsilon: new Chart({ id: "epsilon", title: "Epsilon spent", format: (value) => number(value, 3), fromZero: true }),
+  traffic: new Chart({ id: "traffic", title: "Bytes of tensors, all rounds together", format: bytes, fromZero: true }),
   marks: new Lanes({ id: "marks", title: "Who was missing or refused" }),
   pace: new Chart({ id: "pace", title: "Seconds for a round", format: seconds }),
 };
@@ -132,7 +133,7 @@ function showFacts(state) {
   ];
   if (state.privacy) {
     const most = spent.length ? number(Math.max(...spent), 3) : "\u2013";
-    facts.push([`Epsilon, delta ${state.privacy.delta}`, most]);
+    facts.push([`Epsilon at delta ${small(state.privacy.delta)}`, most]);
   }
   by("facts").replaceChildren(...facts.map(([name, value]) => make("div", {}, make("dt", {}, name), make("dd", {}, value))));
 }
@@ -155,7 +156,7 @@ function showPlatforms(state) {
   const hasEpsilon = Boolean(state.privacy);
   const hasLedger = state.platforms.some((each) => each.in_all !== null);
   const columns = [
-    ["Platform", (each) => platformName(each, state)],
+    ["Platform", (each) => each.name],
     ["Now", (each) => standingOf(each, state)],
     hasLoss && ["Loss", (each) => (each.loss === null ? "" : number(each.loss)), true],
     hasF1 && [state.is_noised ? "F1, noised" : "Strict F1", (each) => (each.f1 === null ? "" : percent(each.f1)), true],
@@ -186,15 +187,13 @@ function showPlatforms(state) {
   by("platforms").replaceChildren(make("table", {}, make("thead", {}, head), make("tbody", {}, ...rows)));
 }
 
-const platformName = (each) => each.name;
-
 function standingOf(each, state) {
   const { phase, waiting_for: waits, is_over: isOver } = state.standing;
   if (phase === "refused" && waits.includes(each.name)) return "refuses";
   if (waits.includes(each.name)) return "\u26a0 waited for";
   if (each.is_missing) return isOver ? "missing at last" : "\u26a0 missing";
   if (phase === "done") return "done";
-  return state.round ? "takes part" : "";
+  return state.round && !isOver ? "takes part" : "";
 }
 
 function showCharts(state, names) {
@@ -209,9 +208,10 @@ function showCharts(state, names) {
     lead: state.f1.length ? `${state.is_noised ? "From noised counts; in percent" : "In percent"}, on each platform\u2019s own test part.` : "",
   });
   charts.epsilon.show({ series: series(state.epsilon, names), empty: notes.epsilon, lead: state.epsilon.length ? privacyWords(state.privacy) : "" });
-  const ways = { up: "sent by platforms", down: "sent to platforms" };
+  // Styles that no platform has nearby: these are lines of all of them.
+  const ways = { up: ["sent by platforms", -1], down: ["sent to platforms", 5] };
   charts.traffic.show({
-    series: state.traffic.map((each, place) => ({ name: ways[each.name] ?? each.name, index: place, points: each.points, isTotal: true })),
+    series: state.traffic.map((each) => ({ name: ways[each.name][0], index: ways[each.name][1], points: each.points, isTotal: true })),
     empty: "Nothing was sent yet.",
   });
   const rows = Object.fromEntries(state.platforms.map((each) => [each.name, each]));
@@ -227,7 +227,7 @@ function privacyWords(privacy) {
   if (!privacy) return "";
   const target = privacy.target === null ? "" : ` The noise was calibrated for ${privacy.target}.`;
   const warning = privacy.is_simulation ? " Simulation: the noise has a seed, nobody is protected." : "";
-  return `By ${privacy.mechanism}, for one ${privacy.unit}, at delta ${privacy.delta} (${privacy.accountant.toUpperCase()}).${target}${warning}`;
+  return `By ${privacy.mechanism}, for one ${privacy.unit}, at delta ${small(privacy.delta)} (${privacy.accountant.toUpperCase()}).${target}${warning}`;
 }
 
 function showIncidents(state) {
