@@ -27,6 +27,7 @@ from fedner.cli import (
     reproduce,
     runs,
     score,
+    serve,
     server,
     study,
     train,
@@ -60,6 +61,7 @@ app.command("report", rich_help_panel=_RUNS)(runs.report)
 app.command("errors", rich_help_panel=_RUNS)(errors.errors)
 app.command("predict", rich_help_panel=_TAGGERS)(predict.predict)
 app.command("redact", rich_help_panel=_TAGGERS)(redact.redact)
+app.command("serve", rich_help_panel=_TAGGERS)(serve.serve)
 app.add_typer(redaction.app, name="redaction", rich_help_panel=_TAGGERS)
 app.command("export", rich_help_panel=_TAGGERS)(export.export)
 app.command("join", rich_help_panel=_TAGGERS)(join.join)

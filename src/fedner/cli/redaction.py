@@ -90,7 +90,7 @@ def calibrate(
     from fedner.inference.calibration import Wish
     from fedner.inference.calibration import calibrate as choose
     from fedner.inference.predict import Predictor
-    from fedner.inference.removal import removed_types
+    from fedner.inference.redact import removed_types
     from fedner.inference.threshold_file import NAME, ChosenThreshold, write_threshold
     from fedner.runs.folder import tagger_folder
 

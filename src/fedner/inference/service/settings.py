@@ -94,6 +94,11 @@ class WebSettings:
                 f"Name one with --token-file or {TOKEN_VARIABLE}. {_MAKE_ONE}",
             )
 
+    @property
+    def is_open(self) -> bool:
+        """Whether other machines reach it directly."""
+        return not is_loopback(self.host)
+
 
 def is_loopback(host: str) -> bool:
     """Whether an address is reached from this machine alone."""
