@@ -10,8 +10,13 @@ from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from itertools import zip_longest
 
-from fedner.errors import FednerError
-from fedner.privacy.accountant import AccountantName, epsilon
+from fedner.privacy.accountant import (
+    AccountantName,
+    pld_epsilon,
+    rdp_epsilon,
+    tally,
+    worst_cases,
+)
 from fedner.privacy.events import GaussianRelease
 from fedner.runs.watch.snapshot import Curve
 from fedner.runs.watch.thinned import Point
@@ -93,12 +98,11 @@ class Spending:
         """Ask the accountant once, from the newest rounds on; whether there was anything to ask.
 
         Raises:
-            FednerError: The accountant is not installed, or the events have no common epsilon.
+            FednerError: The accountant is not installed.
         """
         for released in self._wanted():
             if released not in self._known:
-                events = [replace(event, steps=count) for event, count in released]
-                self._known[released] = epsilon(events, delta).by(accountant)
+                self._known[released] = _cost(released, delta, accountant)
                 return True
         return False
 
@@ -117,6 +121,13 @@ class Spending:
             for at, cost in known
             if cost is not None and math.isfinite(cost)
         ]
+
+
+def _cost(released: Released, delta: float, accountant: AccountantName) -> float:
+    """Return the epsilon of releases, as `fedner.privacy.epsilon` does, by one accountant alone."""
+    events = [replace(event, steps=count) for event, count in released]
+    by = rdp_epsilon if accountant == "rdp" else pld_epsilon
+    return max((by(steps, delta) for steps in worst_cases(tally(events))), default=0.0)
 
 
 @lru_cache(maxsize=1024)
