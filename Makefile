@@ -14,7 +14,7 @@ FEDERATION_flower := flwr[simulation]==1.41.*
 FEDERATION_flare := nvflare==2.9.*
 FEDERATION_pfl := pfl==0.6.*
 
-.PHONY: help setup demo trial test test-deployment test-faults test-hours test-slow check format mutation bench bench-peers bench-federations clean
+.PHONY: help setup demo trial test test-browser test-deployment test-faults test-hours test-slow check format mutation bench bench-peers bench-federations clean
 .DEFAULT_GOAL := help
 
 help:  ## list the targets
@@ -42,10 +42,13 @@ trial: $(STAMP)  ## a federation over FLARE on this machine: server, three platf
 	$(BIN)/fedner federation trial
 
 test: $(STAMP)  ## the default tests (no corpora needed)
-	$(BIN)/python -m pytest -n 2 -m "not slow and not deployment"
+	$(BIN)/python -m pytest -n 2 -m "not slow and not deployment and not browser"
 
 test-deployment: $(STAMP)  ## federations of real processes over FLARE: parity, faults
 	$(BIN)/python -m pytest -n 2 --dist loadfile -m "deployment and not slow" tests/deployment
+
+test-browser: $(STAMP)  ## the pages in a real browser (Debian's Chromium)
+	$(BIN)/python -m pytest -m browser
 
 test-faults: $(STAMP)  ## 50 random kill points and long faults over FLARE; goes on where it was stopped
 	$(BIN)/python -m pytest -s -m "deployment and slow" tests/deployment
@@ -54,7 +57,7 @@ test-hours: $(STAMP)  ## three platforms for two hours of rounds: do memory, thr
 	FEDNER_HOURS=$${FEDNER_HOURS:-2} $(BIN)/python -m pytest -s tests/deployment/test_long_running.py
 
 test-slow: $(STAMP)  ## the long suites: fuzzing, real corpora at full size, kill -9
-	$(BIN)/python -m pytest -n 2 -m "slow and not deployment"
+	$(BIN)/python -m pytest -n 2 -m "slow and not deployment and not browser"
 
 check: $(STAMP)  ## format, lint, types, direction of imports
 	$(BIN)/python scripts/check.py
