@@ -13,7 +13,7 @@ from fedner.privacy.events import GaussianRelease
 from fedner.runs.folder import SETTINGS, STUDY, write_record
 from fedner.scoring import Scores
 from fedner.settings import Study
-from tests.run_records import scores_of
+from run_records import scores_of
 
 NAMES = ("case-reports", "forum-posts", "social-posts")
 GONE = "its process ended"

@@ -8,7 +8,7 @@ import pytest
 from typer.testing import CliRunner
 
 from fedner.cli.app import app, main
-from tests.watched_runs import append, begin_run, missing_in, record_of, study_of
+from watched_runs import append, begin_run, missing_in, record_of, study_of
 
 
 @pytest.fixture

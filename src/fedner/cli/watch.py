@@ -1,4 +1,4 @@
-"""`fedner watch`: a run as it grows, in the browser, in the terminal, as JSON or for TensorBoard."""
+"""`fedner watch`: a run as it grows: in the browser, as a table, as JSON or for TensorBoard."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated

@@ -9,7 +9,6 @@ from pathlib import Path
 
 from fedner.errors import FednerError
 
-
 LOCK = ".lock"
 # How the system writes a lock down: its fields, the place of its type, and of the others zeros.
 _FORMS = {"linux": ("hhqqi", 0), "darwin": ("qqihh", 3)}

@@ -1,4 +1,4 @@
-"""A run's folder: that of a simulation, with all its platforms, or the coordinator's at a server."""
+"""A run's folder: of a simulation with all its platforms, or of the coordinator at a server."""
 
 from collections.abc import Callable
 from pathlib import Path

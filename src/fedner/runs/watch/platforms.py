@@ -14,7 +14,7 @@ from fedner.errors import FednerError
 from fedner.federated.failure_codes import FAILURES
 from fedner.federated.folder_lock import is_held
 from fedner.federated.messages import RELEASE
-from fedner.federated.record import Missing, RoundRecord
+from fedner.federated.record import RoundRecord
 from fedner.federated.strict_json import read_json
 from fedner.privacy.events import GaussianRelease, from_json
 from fedner.runs.deployment.approvals import read_approval
@@ -161,7 +161,7 @@ class PlatformSource:
 
     def _parsed(self, line: bytes) -> Mapping[str, Any]:
         try:
-            found = read_json(line, _MOST_LINE)
+            found: Mapping[str, Any] = read_json(line, _MOST_LINE)
             if isinstance(found["run"], str) and isinstance(found["round"], int):
                 return found
         except (FednerError, KeyError, TypeError):

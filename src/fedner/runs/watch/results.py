@@ -96,7 +96,7 @@ def privacy_view(study: Study | None) -> PrivacyView | None:
         return None
     held = study.privacy
     return PrivacyView(
-        mechanism=held.mechanism or "a mechanism of one's own",
+        mechanism=held.mechanism,
         delta=held.delta,
         accountant=held.accountant,
         unit=held.unit,

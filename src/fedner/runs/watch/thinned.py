@@ -68,6 +68,4 @@ class Thinned:
 
 def _together(one: Point, weight: int, other: Point, other_weight: int) -> Point:
     mean = (one.mean * weight + other.mean * other_weight) / (weight + other_weight)
-    return Point(
-        one.first, other.last, mean, min(one.low, other.low), max(one.high, other.high)
-    )
+    return Point(one.first, other.last, mean, min(one.low, other.low), max(one.high, other.high))

@@ -17,7 +17,7 @@ from fedner.runs.watch.folders import local_source
 from fedner.runs.watch.service import watch_application
 from fedner.runs.watch.snapshot import Snapshot, Standing
 from fedner.runs.watch.watcher import Watcher, state_json
-from tests.watched_runs import append, begin_run, record_of, study_of
+from watched_runs import append, begin_run, record_of, study_of
 
 SECRET = "0123456789abcdef0123"
 

@@ -6,7 +6,7 @@ import pytest
 
 from fedner.runs.watch.exporting import export
 from fedner.runs.watch.folders import local_source
-from tests.watched_runs import (
+from watched_runs import (
     append,
     begin_run,
     missing_in,

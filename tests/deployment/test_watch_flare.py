@@ -1,4 +1,4 @@
-"""A federation over FLARE is watched while it runs: by the server, by a platform, by its coordinator.
+"""A federation over FLARE is watched while it runs: by server, platform and coordinator.
 
 A platform's process is killed on the way: the server's view waits for it by name.
 """

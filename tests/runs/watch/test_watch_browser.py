@@ -1,4 +1,4 @@
-"""The page of a watched run in a real browser: curves, live updates, a resumed run, keys, narrow."""
+"""The page of a watched run in a real browser: curves, live updates, a resumed run, keys, phone."""
 
 import os
 import shutil
@@ -19,7 +19,7 @@ from fedner.runs.watch.opening import open_source
 from fedner.runs.watch.service import watch_application
 from fedner.runs.watch.tallies import strict_f1
 from fedner.runs.watch.watcher import Watcher
-from tests.watched_runs import (
+from watched_runs import (
     append,
     begin_run,
     end_job,

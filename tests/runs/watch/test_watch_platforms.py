@@ -19,8 +19,8 @@ from fedner.runs.watch.opening import open_source
 from fedner.runs.watch.platforms import home_source
 from fedner.runs.watch.source import Source
 from fedner.runs.watch.watcher import cost_all, read_all
-from tests.run_records import gain_of, platform_of
-from tests.watched_runs import append, begin_run, record_of, released, scores_near, study_of
+from run_records import gain_of, platform_of
+from watched_runs import append, begin_run, record_of, released, scores_near, study_of
 
 NAME = "case-reports"
 
@@ -163,7 +163,7 @@ def test_what_is_no_run_is_refused_with_what_to_name(tmp_path: Path, is_there: b
     path = tmp_path / "nothing"
     if is_there:
         path.mkdir()
-    with pytest.raises(FednerError, match="holds no run|no such folder") as caught:
+    with pytest.raises(FednerError, match=r"holds no run|no such folder") as caught:
         open_source(path)
     assert "home of a server" in caught.value.hint
 

@@ -1,5 +1,7 @@
 """Curves stay small, and do not depend on how they were read."""
 
+from itertools import pairwise
+
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -36,7 +38,7 @@ def test_a_thinned_curve_covers_every_round_once_and_is_small(
     points = curve.points
     assert len(points) <= most
     assert [points[0].first, points[-1].last] == [1, len(values)]
-    assert all(one.last + 1 == other.first for one, other in zip(points, points[1:], strict=False))
+    assert all(one.last + 1 == other.first for one, other in pairwise(points))
     for each in points:
         held = values[each.first - 1 : each.last]
         assert (each.low, each.high) == (min(held), max(held))

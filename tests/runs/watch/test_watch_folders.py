@@ -16,8 +16,8 @@ from fedner.runs.watch.folders import FolderSource, local_source, server_source
 from fedner.runs.watch.snapshot import Snapshot
 from fedner.runs.watch.tallies import MEAN, points_for
 from fedner.runs.watch.watcher import cost_all, read_all
-from tests.run_records import gain_of, platform_of, platform_spent, privacy_spent, run_scores
-from tests.watched_runs import (
+from run_records import gain_of, platform_of, platform_spent, privacy_spent, run_scores
+from watched_runs import (
     GONE,
     NAMES,
     append,
@@ -203,9 +203,7 @@ def test_a_refused_run_says_who_refused_and_why(server: Path) -> None:
 @pytest.mark.parametrize(
     ("outcome", "phase"), [("done", "done"), ("failed", "failed"), ("stopped", "stopped")]
 )
-def test_how_the_last_job_ended_is_how_a_run_stands(
-    server: Path, outcome: str, phase: str
-) -> None:
+def test_how_the_last_job_ended_is_how_a_run_stands(server: Path, outcome: str, phase: str) -> None:
     end_job(server, outcome)
     assert shown_of(server_source(server)).standing.phase == phase
 
