@@ -48,6 +48,9 @@ test: $(STAMP)  ## the default tests (no corpora needed)
 test-deployment: $(STAMP)  ## federations of real processes over FLARE: parity, faults
 	$(BIN)/python -m pytest -n 2 --dist loadfile -m "deployment and not slow" tests/deployment
 
+test-browser: $(STAMP)  ## the pages in a real browser (Debian's Chromium)
+	$(BIN)/python -m pytest -m browser
+
 test-faults: $(STAMP)  ## 50 random kill points and long faults over FLARE; goes on where it was stopped
 	$(BIN)/python -m pytest -s -m "deployment and slow" tests/deployment
 
@@ -61,7 +64,7 @@ test-browser: $(STAMP)  ## the pages in a real browser: Debian's Chromium, drive
 	@command -v chromium >/dev/null || { [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null \
 		&& apt-get update -qq && apt-get install -y -qq --no-install-recommends chromium; } \
 		|| { echo "the browser tests need chromium: sudo apt-get install chromium, or FEDNER_CHROMIUM=/path/to/it"; exit 1; }
-	FEDNER_BROWSER=required $(BIN)/python -m pytest -m browser tests/browser
+	FEDNER_BROWSER=required $(BIN)/python -m pytest -m browser tests/browser tests/runs/watch
 
 check: $(STAMP)  ## format, lint, types, direction of imports
 	$(BIN)/python scripts/check.py

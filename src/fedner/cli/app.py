@@ -31,6 +31,7 @@ from fedner.cli import (
     server,
     study,
     train,
+    watch,
 )
 from fedner.version import __version__
 
@@ -53,6 +54,7 @@ app.add_typer(federation.app, name="federation", rich_help_panel=_ACROSS)
 app.add_typer(platform.app, name="platform", rich_help_panel=_ACROSS)
 app.add_typer(server.app, name="server", rich_help_panel=_ACROSS)
 app.command("reproduce", rich_help_panel=_BEGIN)(reproduce.reproduce)
+app.command("watch", rich_help_panel=_RUNS)(watch.watch)
 app.command("evaluate", rich_help_panel=_RUNS)(runs.evaluate)
 app.command("compare", rich_help_panel=_RUNS)(runs.compare)
 app.command("report", rich_help_panel=_RUNS)(runs.report)
