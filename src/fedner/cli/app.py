@@ -29,6 +29,7 @@ from fedner.cli import (
     score,
     server,
     study,
+    suggest,
     train,
 )
 from fedner.version import __version__
@@ -57,6 +58,7 @@ app.command("compare", rich_help_panel=_RUNS)(runs.compare)
 app.command("report", rich_help_panel=_RUNS)(runs.report)
 app.command("errors", rich_help_panel=_RUNS)(errors.errors)
 app.command("predict", rich_help_panel=_TAGGERS)(predict.predict)
+app.command("suggest", rich_help_panel=_TAGGERS)(suggest.suggest)
 app.command("redact", rich_help_panel=_TAGGERS)(redact.redact)
 app.add_typer(redaction.app, name="redaction", rich_help_panel=_TAGGERS)
 app.command("export", rich_help_panel=_TAGGERS)(export.export)
