@@ -214,7 +214,7 @@ def _show(done: "JobResult", chooser: "Chooser", fresh: "Fresh") -> None:
     ]
     num = len(chooser.suggestions)
     of = f" (the first {_SHOWN} of {num:,})" if num > _SHOWN else ""
-    columns = (fresh.unit, "uncertainty", "rank by it", "mentions found", "characters")
+    columns = (fresh.unit, "uncertainty", "rank by it", "mentions", "characters")
     if rows:
         console.print(table(f"To annotate next{of}", columns, rows))
     over = "".join(
