@@ -1,4 +1,4 @@
-"""Annotation tools as tests play them: a file is imported, corrected, and exported as they do it."""
+"""Annotation tools as tests play them: what they import is corrected and exported as they do."""
 
 import json
 from collections.abc import Mapping, Sequence

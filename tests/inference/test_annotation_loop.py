@@ -163,3 +163,19 @@ def test_what_nobody_opened_in_label_studio_is_not_annotated(model: Path, tmp_pa
     assert more["passed_over"] == {"annotated already": 2}
     (task,) = json.loads((tmp_path / "more.json").read_text("utf-8"))
     assert task["data"]["text"] == opened[1]
+
+
+def test_a_converted_export_keeps_the_sentences_that_a_tagger_sees(
+    model: Path, tmp_path: Path
+) -> None:
+    (tmp_path / "note.txt").write_bytes(TEXTS[0].encode())
+    out, exported = tmp_path / "next.json", tmp_path / "exported.json"
+    commanded("suggest", model, tmp_path / "note.txt", "--out", out)
+    label_studio(out, GOLD, exported)
+    commanded("data", "convert", exported, tmp_path / "round.jsonl", "--to", "jsonl")
+    (back,) = read(tmp_path / "round.jsonl")
+    assert [back.text[each.start : each.end].strip() for each in back.segments or ()] == [
+        "Took aspirin 😀 twice.",
+        "Then nausea & <rash>.",
+    ]
+    assert back.spans == tuple(GOLD[TEXTS[0]])

@@ -1,4 +1,4 @@
-"""Which texts stand for many others: vectors of words, and the greedy choice against a plain one."""
+"""Which texts stand for many others: vectors of words, the greedy choice against a plain one."""
 
 import numpy as np
 import pytest

@@ -267,10 +267,11 @@ class Job:
         """Write the output and the list of what was left out, and give them their names."""
         finished = self.partial / _FINISHED
         left_out = list(opened.left_out)
+        written = self._written()
         if not self._is_placed():
             _remove(finished)
             output = Output(finished, tagger.labels, output_mode(opened.files, self.out), left_out)
-            with self._written().open("rb") as lines:
+            with written.open("rb") as lines:
                 write_found(self.format, lines, output)
             self._note_done(finished)
             if left_out:
