@@ -41,6 +41,7 @@ COMMANDS = {
     "report": [NOTHING],
     "errors": [NOTHING, "--platform", "x"],
     "predict": [NOTHING, "-"],
+    "suggest": [NOTHING, "-", "--out", "out.json"],
     "redact": [NOTHING, __file__, "--out", "out"],
     "redaction key": [__file__],
     "redaction calibrate": [NOTHING, NOTHING, "--recall", "0.9"],

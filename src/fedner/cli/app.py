@@ -30,6 +30,7 @@ from fedner.cli import (
     serve,
     server,
     study,
+    suggest,
     train,
     watch,
 )
@@ -60,6 +61,7 @@ app.command("compare", rich_help_panel=_RUNS)(runs.compare)
 app.command("report", rich_help_panel=_RUNS)(runs.report)
 app.command("errors", rich_help_panel=_RUNS)(errors.errors)
 app.command("predict", rich_help_panel=_TAGGERS)(predict.predict)
+app.command("suggest", rich_help_panel=_TAGGERS)(suggest.suggest)
 app.command("redact", rich_help_panel=_TAGGERS)(redact.redact)
 app.command("serve", rich_help_panel=_TAGGERS)(serve.serve)
 app.add_typer(redaction.app, name="redaction", rich_help_panel=_TAGGERS)

@@ -90,6 +90,8 @@ def found_line(predicted: Predicted) -> str:
     }
     if document.patient is not None:
         record["patient"] = document.patient
+    if predicted.uncertainty is not None:
+        record["uncertainty"] = round(predicted.uncertainty, 6)
     return _dumped(record | {"source": document.source})
 
 

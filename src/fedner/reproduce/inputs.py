@@ -207,7 +207,8 @@ def embeddings_for(
             "; ".join(f"--{each} PATH, or in --data one of {places[each]}" for each in missing),
         )
     for path in (found_words, found_context):
-        if path is not None and not path.startswith("hub:") and not Path(path).exists():
+        is_file = path is not None and path != "none" and not path.startswith("hub:")
+        if is_file and not Path(str(path)).exists():
             raise FednerError(f"{path} is not there", "Name word vectors and encoder by path.")
     return found_words or "hashed", found_context or "none"
 
