@@ -15,6 +15,14 @@ def exit_code(left_out: Sequence["LeftOut"]) -> int:
     return PARTLY_DONE if any(each.is_refused for each in left_out) else 0
 
 
+def end_with(left_out: Sequence["LeftOut"]) -> None:
+    """End the command with the exit code of what was left out."""
+    import typer
+
+    if code := exit_code(left_out):
+        raise typer.Exit(code)
+
+
 def as_dicts(left_out: Sequence["LeftOut"]) -> list[dict[str, Any]]:
     """Return what was left out in a form that JSON can carry."""
     return [

@@ -11,7 +11,7 @@ from fedner.cli import label_maps
 from fedner.cli.arguments import AsJson, MovedContext, MovedVectors, OfPlatform, TaggerFolder
 from fedner.cli.label_maps import LabelMap
 from fedner.cli.reading import Reading, takes_reading
-from fedner.cli.redact import KeepOption, RemoveOption
+from fedner.cli.redact_arguments import KeepOption, RemoveOption
 from fedner.errors import FednerError
 
 if TYPE_CHECKING:

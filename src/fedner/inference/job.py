@@ -22,7 +22,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final, Protocol
+from typing import Any, BinaryIO, Final, Protocol
 
 from fedner.corpus.document import Document
 from fedner.durable import (
@@ -100,12 +100,14 @@ class Job:
         format: Its format.
         settings: What the findings depend on beside tagger and inputs, for `job.json`.
         skipped: Where the list of what was left out goes; None for OUT.skipped.csv.
+        writer: What writes the output instead of the writer of the format.
     """
 
     out: Path
     format: OutputFormat
     settings: Mapping[str, Any]
     skipped: Path | None = None
+    writer: Callable[[BinaryIO, Output], None] | None = None
 
     @property
     def partial(self) -> Path:
@@ -166,7 +168,8 @@ class Job:
                 inputs or another tagger, or the disk is full.
         """
         self.check_target()
-        check_format(self.format, tagger.labels)
+        if self.writer is None:
+            check_format(self.format, tagger.labels)
         owner_folder(self.partial)
         with held_by_this_process(self.partial):
             counts = _Counts()
@@ -263,7 +266,10 @@ class Job:
             _remove(finished)
             output = Output(finished, tagger.labels, output_mode(opened.files, self.out), left_out)
             with (self.partial / _FOUND).open("rb") as lines:
-                write_found(self.format, lines, output)
+                if self.writer is None:
+                    write_found(self.format, lines, output)
+                else:
+                    self.writer(lines, output)
             self._note_done(finished)
             if left_out:
                 write_skipped(self.skipped_file, left_out, output.mode)
