@@ -1,5 +1,6 @@
 """Files of a folder that were not read: named for people, listed for machines."""
 
+import re
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Final
 
@@ -8,6 +9,8 @@ if TYPE_CHECKING:
 
 PARTLY_DONE: Final = 1
 """The exit code of a command that did its work, but was given files that it had to refuse."""
+
+_ROW: Final = re.compile(r":[0-9]+$")
 
 
 def exit_code(left_out: Sequence["LeftOut"]) -> int:
@@ -42,7 +45,8 @@ def show_left_out(left_out: Sequence["LeftOut"]) -> None:
     skipped = [each for each in left_out if not each.is_refused]
     for name, style, files in (("refused", "bold red", refused), ("skipped", "bold", skipped)):
         if files:
-            counted = f"{len(files):,} file{'s' if len(files) > 1 else ''} not read"
+            noun = "row" if all(_ROW.search(each.path.name) for each in files) else "file"
+            counted = f"{len(files):,} {noun}{'s' if len(files) > 1 else ''} not read"
             errors.print(Text.assemble((f"{name}: ", style), counted), soft_wrap=True)
         for line in summary(files):
             errors.print(Text(f"  {line}"), soft_wrap=True)

@@ -134,18 +134,28 @@ def redact_tables(
         _redact_stream(wish, out, rules, load, audit)
         return
     pairs = _pairs(sources, out or Path(), rules, wish.format)
-    if len(pairs) > 1 and audit is not None:
-        raise FednerError("--audit with several tables", "Each has its own list: OUT.audit.jsonl.")
+    is_folder = pairs != [(sources[0], out)]
+    if is_folder and audit is not None:
+        raise FednerError("--audit with several tables", "Their lists go into OUT.audit.")
+    # What leads back to the words never stands in a folder that may be given away.
+    home = out.with_name(f"{out.name}.audit") if out is not None and is_folder else None
     for source, target in pairs:
-        _job(wish, source, target, rules, audit).check()
-    totals = [_job(wish, *pair, rules, audit).redaction.survey() for pair in pairs]
+        _job(wish, source, target, rules, audit, home).check()
+    totals = [_job(wish, *pair, rules, audit, home).redaction.survey() for pair in pairs]
     predictor, complete, chosen = load(rules)
     results = []
+    before = 0
     for (source, target), (total, kept) in zip(pairs, totals, strict=True):
-        job = _job(wish, source, target, complete, audit)
+        job = _job(wish, source, target, complete, audit, home)
+        if job.is_done(predictor):
+            before += 1
+            continue
         results.append(_run(job, predictor, total, kept, restart=restart, json=json))
     left_out = [one for each in results for one in each.result.left_out]
-    _show_json(results, complete, chosen, left_out) if json else _show(results, chosen, left_out)
+    if json:
+        _show_json(results, complete, chosen, left_out, before)
+    else:
+        _show(results, chosen, left_out, before)
     end_with(left_out)
 
 
@@ -206,13 +216,18 @@ def _redaction(
 
 
 def _job(
-    wish: TableWish, source: Path, out: Path, rules: "Rules", audit: Path | None
+    wish: TableWish,
+    source: Path,
+    out: Path,
+    rules: "Rules",
+    audit: Path | None,
+    home: Path | None,
 ) -> "TableJob":
     from fedner.inference.table_job import TableJob
 
     settings = {"format": wish.format, "encoding": wish.encoding}
-    place = audit or out.with_name(f"{out.name}.audit.jsonl")
-    return TableJob(_redaction(wish, source, rules), source, out, place, settings)
+    place = audit or (home or out.parent) / f"{out.name}.audit.jsonl"
+    return TableJob(_redaction(wish, source, rules), source, out, place, settings, home)
 
 
 def _run(
@@ -266,6 +281,7 @@ def _show_json(
     rules: "Rules",
     chosen: "ChosenThreshold | None",
     left_out: "list[LeftOut]",
+    before: int,
 ) -> None:
     from fedner.cli.output import show_json
 
@@ -276,6 +292,7 @@ def _show_json(
             "threshold": rules.threshold,
             "measured": None if chosen is None else chosen.calibration.measured,
             "tables": [_as_dict(each) for each in results],
+            "tables_from_before": before,
             "left_out": as_dicts(left_out),
         }
     )
@@ -296,11 +313,16 @@ def _as_dict(done: _Done) -> dict[str, Any]:
 
 
 def _show(
-    results: list[_Done], chosen: "ChosenThreshold | None", left_out: "list[LeftOut]"
+    results: list[_Done],
+    chosen: "ChosenThreshold | None",
+    left_out: "list[LeftOut]",
+    before: int,
 ) -> None:
     from fedner.cli.output import console, show_place, table
     from fedner.cli.redact import show_what_remains
 
+    if before:
+        console.print(f"{before:,} table{'s were' if before > 1 else ' was'} done before")
     for done in results:
         counts = done.counts
         said = f"Replaced in {done.result.documents:,} texts of {counts.rows:,} rows"

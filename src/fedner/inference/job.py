@@ -101,6 +101,7 @@ class Job:
         settings: What the findings depend on beside tagger and inputs, for `job.json`.
         skipped: Where the list of what was left out goes; None for OUT.skipped.csv.
         writer: What writes the output instead of the writer of the format.
+        at_home: The folder for what is not finished, on the same disk; None for beside the output.
     """
 
     out: Path
@@ -108,11 +109,12 @@ class Job:
     settings: Mapping[str, Any]
     skipped: Path | None = None
     writer: Callable[[BinaryIO, Output], None] | None = None
+    at_home: Path | None = None
 
     @property
     def partial(self) -> Path:
         """The folder of what is not finished."""
-        return self.out.with_name(self.out.name + PARTIAL)
+        return (self.at_home or self.out.parent) / (self.out.name + PARTIAL)
 
     @property
     def skipped_file(self) -> Path:

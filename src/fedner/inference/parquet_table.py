@@ -12,9 +12,11 @@ from typing import Any, BinaryIO, Final
 
 from fedner.corpus.readers.extras import Fault, attempt, required
 from fedner.errors import FednerError
+from fedner.inference.tables import holds_text
 from fedner.inference.whole_tables import TEMPORAL, ChangedRow, Row, Value
 
 _BATCH_ROWS: Final = 100
+_GROUP_ROWS: Final = 5_000
 _PANDAS: Final = b"pandas"
 _NEED: Final = "parquet files"
 
@@ -25,7 +27,9 @@ class ParquetTable:
     Args:
         path: The file.
         read: The columns whose values are needed; others are passed through as they are.
+        texts: Those of them that hold the texts.
         coded: Those of them that become text, whatever they were.
+        dates: Those of them that hold dates.
         dropped: The columns that are left out.
 
     Raises:
@@ -36,12 +40,15 @@ class ParquetTable:
         self,
         path: Path,
         read: Sequence[str],
+        texts: Collection[str] = (),
         coded: Collection[str] = (),
+        dates: Collection[str] = (),
         dropped: Collection[str] = (),
     ) -> None:
         self._parquet = required("pyarrow.parquet", "formats", _NEED)
         self._arrow = required("pyarrow", "formats", _NEED)
-        self._path, self._read, self._coded = path, tuple(read), frozenset(coded)
+        self._path, self._read = path, tuple(read)
+        self._texts, self._coded, self._dates = tuple(texts), tuple(coded), tuple(dates)
         file = self._file()
         self._schema = file.schema_arrow
         self.columns = tuple(self._schema.names)
@@ -51,6 +58,26 @@ class ParquetTable:
     def is_temporal(self, column: str) -> bool:
         """Whether a column holds dates or times rather than text."""
         return bool(self._arrow.types.is_temporal(self._schema.field(column).type))
+
+    def check_types(self) -> None:
+        """Refuse columns of text or dates that hold something else, and codes of dates.
+
+        Raises:
+            FednerError: That is so.
+        """
+        for name in (*self._texts, *self._coded, *self._dates):
+            kind = self._schema.field(name).type
+            if name in self._coded:
+                expected, is_right = "identifiers", not self.is_temporal(name)
+            elif name in self._dates:
+                expected, is_right = "dates", self.is_temporal(name) or holds_text(kind)
+            else:
+                expected, is_right = "text", holds_text(kind)
+            if not is_right:
+                raise FednerError(
+                    f'{self._path}: the column "{name}" holds {kind}; expected {expected}',
+                    "Texts are --text-column, identifiers --code-column, dates --date-column.",
+                )
 
     def rows(self) -> Iterator[Row]:
         """Yield the rows."""
@@ -74,15 +101,21 @@ class ParquetTable:
         """Write the table with these rows."""
         schema = self._new_schema()
         with self._parquet.ParquetWriter(file, schema, compression=self._compression) as writer:
+            held: list[Any] = []
             for _, group in groupby(rows, key=lambda each: id(each.row.raw[0])):
-                changed = list(group)
-                batch = (
-                    changed[0]
-                    .row.raw[0]
-                    .take(self._arrow.array([each.row.raw[1] for each in changed]))
-                )
-                columns = [self._column(batch, name, changed, schema) for name in self._kept]
-                writer.write_batch(self._arrow.record_batch(columns, schema=schema))
+                held.append(self._batch(list(group), schema))
+                if sum(each.num_rows for each in held) >= _GROUP_ROWS:
+                    writer.write_table(self._arrow.Table.from_batches(held, schema))
+                    held = []
+            if held:
+                writer.write_table(self._arrow.Table.from_batches(held, schema))
+
+    def _batch(self, rows: Sequence[ChangedRow], schema: Any) -> Any:
+        """Return the changed rows of one batch."""
+        places = self._arrow.array([each.row.raw[1] for each in rows])
+        batch = rows[0].row.raw[0].take(places)
+        columns = [self._column(batch, name, rows, schema) for name in self._kept]
+        return self._arrow.record_batch(columns, schema=schema)
 
     def _file(self) -> Any:
         file = attempt(lambda: self._parquet.ParquetFile(self._path))
@@ -110,10 +143,11 @@ class ParquetTable:
     def _column(self, batch: Any, name: str, rows: Sequence[ChangedRow], schema: Any) -> Any:
         old, kind = batch.column(name), schema.field(name).type
         new = [each.values.get(name) for each in rows]
-        if all(each is None for each in new):
-            return old if old.type == kind else old.cast(kind)
         if any(isinstance(each, timedelta) for each in new):
             return self._moved(old, new)
+        if name not in (*self._texts, *self._coded) and all(each is None for each in new):
+            return old
+        # Never the old column: a dictionary of its own may hold words of other rows.
         was = self._values(batch, name)
         words = [
             str(a) if b is None and a is not None else b for a, b in zip(was, new, strict=True)

@@ -4,6 +4,7 @@ It is a prediction (`job.py`) whose output is the redacted table. What was found
 OUT.partial, for the owner alone, until the table and its audit list are whole.
 """
 
+import hashlib
 import json
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -14,12 +15,12 @@ from typing import Any, BinaryIO, Final
 
 from fedner.corpus.document import Document
 from fedner.corpus.files import compressing
-from fedner.durable import writing
+from fedner.durable import owner_folder, writing
 from fedner.errors import FednerError
 from fedner.inference.csv_table import CsvTable
 from fedner.inference.found_files import Output, created, read_found
 from fedner.inference.inputs import PredictionInput
-from fedner.inference.job import Job, JobResult
+from fedner.inference.job import SKIPPED, Job, JobResult
 from fedner.inference.json_table import JsonTable
 from fedner.inference.notes import LeftOut
 from fedner.inference.parquet_table import ParquetTable
@@ -62,10 +63,12 @@ def open_table(
     if format == PARQUET:
         if path is None:
             raise FednerError("standard input cannot be read as parquet", "Name the file.")
-        coded = [each for each in columns.codes if each not in columns.dropped]
-        table = ParquetTable(path, (), coded, columns.dropped)
+        table = ParquetTable(
+            path, columns.read, columns.texts, columns.codes, columns.dates, columns.dropped
+        )
         columns.check_columns(table.columns, str(path))
-        return ParquetTable(path, columns.read, coded, columns.dropped)
+        table.check_types()
+        return table
     if format == JSONL:
         return JsonTable(path, stream, columns.texts, columns.dropped)
     return CsvTable(path, stream, format, columns.named, encoding, columns.dropped)
@@ -94,6 +97,7 @@ class TableJob:
         out: Where the redacted table goes.
         audit: Where the list of replacements goes, which stays at home.
         settings: What else two starts that belong together have in common.
+        at_home: The folder for all that is not the output; None for beside it.
     """
 
     redaction: TableRedaction
@@ -101,6 +105,7 @@ class TableJob:
     out: Path
     audit: Path
     settings: Mapping[str, Any]
+    at_home: Path | None = None
 
     def check(self) -> None:
         """Refuse what is in the way, before a tagger is loaded.
@@ -116,12 +121,38 @@ class TableJob:
                 f"{self.out}: the output of {self.source} is {kinds[0]}, as its input",
                 f"Call it .{kinds[0]}.",
             )
+        if self.at_home is not None:
+            owner_folder(self.at_home)
+        if self.at_home is not None and self._has_ended():
+            return
         job = self._job(lambda _lines, _output: None)
         job.check_target()
         if self.audit.exists() and not job.partial.exists():
             raise FednerError(
-                f"{self.audit} is already there", "Choose another --out: nothing is overwritten."
+                f"{self.audit} is already there, without {self.out}",
+                "Move it away, or choose another --out: nothing is overwritten.",
             )
+
+    def is_done(self, predictor: Predictor) -> bool:
+        """Whether an earlier start of the same redaction of several tables did this one.
+
+        Raises:
+            FednerError: What is there came of another redaction, or of another table.
+        """
+        if self.at_home is None or not self._has_ended():
+            return False
+        with self.audit.open("rb") as file:
+            first = file.readline()
+        if first != _line(self._header(predictor)):
+            raise FednerError(
+                f"{self.out} is already there, of another redaction or of another {self.source}",
+                "To begin anew choose another --out: nothing is overwritten.",
+            )
+        return True
+
+    def _has_ended(self) -> bool:
+        partial = self._job(lambda _lines, _output: None).partial
+        return self.out.is_file() and self.audit.is_file() and not partial.exists()
 
     def run(
         self,
@@ -157,7 +188,9 @@ class TableJob:
 
     def _job(self, writer: Callable[[BinaryIO, Output], None]) -> Job:
         settings = {"source": str(self.source.resolve()), **self._settings()}
-        return Job(self.out, "jsonl", settings, writer=writer)
+        home = self.at_home
+        skipped = None if home is None else home / f"{self.out.name}{SKIPPED}"
+        return Job(self.out, "jsonl", settings, skipped, writer, home)
 
     def _settings(self) -> dict[str, Any]:
         columns = asdict(self.redaction.columns)
@@ -167,24 +200,30 @@ class TableJob:
         )
         return plain
 
-    def _write(
-        self, predictor: Predictor, lines: BinaryIO, output: Output, counts: TableCounts
-    ) -> None:
-        """Write the table and, before it gets its name, the audit list."""
-        header = {
+    def _header(self, predictor: Predictor) -> dict[str, Any]:
+        """Return the first line of the audit list."""
+        with self.source.open("rb") as file:
+            digest = hashlib.file_digest(file, "sha256").hexdigest()
+        return {
             "fedner": KIND,
             "version": VERSION,
             "source": str(self.source.resolve()),
+            "digest": digest,
             "target": str(self.out.resolve().parent),
             "model": predictor.digest,
             **self._settings(),
         }
+
+    def _write(
+        self, predictor: Predictor, lines: BinaryIO, output: Output, counts: TableCounts
+    ) -> None:
+        """Write the table and, before it gets its name, the audit list."""
         rows = self.redaction.rows(lambda documents: _stored(documents, lines), [])
         with ExitStack() as stack:
             audit = stack.enter_context(writing(self.audit, owner_only=True))
             file = stack.enter_context(created(output.place, output.mode))
             packed = stack.enter_context(compressing(file, self.out))
-            audit.write(_line(header))
+            audit.write(_line(self._header(predictor)))
             self.redaction.table.write(packed, audited(rows, audit.write, self.out.name, counts))
 
 

@@ -230,13 +230,21 @@ def _parquet_rows(path: Path, columns: Columns) -> Iterator[_Row]:
         raise FednerError(f"{path} is no parquet file: {file.found}", "Check the file.")
     names = list(file.schema_arrow.names)
     _places(names, columns, str(path))
-    kind = str(file.schema_arrow.field(columns.text).type)
-    if "string" not in kind:
+    kind = file.schema_arrow.field(columns.text).type
+    if not holds_text(kind):
         raise FednerError(
             f'{path}: the column "{columns.text}" holds {kind}; expected text',
             "Name the column of the notes with --text-column.",
         )
     return _parquet_values(path, file, columns)
+
+
+def holds_text(kind: Any) -> bool:
+    """Whether a column of a type of pyarrow's holds texts, in a dictionary or not."""
+    types = required("pyarrow.types", "formats", _NEED)
+    inner = kind.value_type if types.is_dictionary(kind) else kind
+    views = getattr(types, "is_string_view", lambda _kind: False)
+    return bool(types.is_string(inner) or types.is_large_string(inner) or views(inner))
 
 
 def _parquet_values(path: Path, file: Any, columns: Columns) -> Iterator[_Row]:
