@@ -140,7 +140,8 @@ class CsvTable:
             raise TextFileError(path, "no such file", "Check the path.")
         try:
             with ExitStack() as stack:
-                yield from self._records(self._text(stack.enter_context(opened(path))))
+                lines = stack.enter_context(self._text(stack.enter_context(opened(path))))
+                yield from self._records(lines)
         except (OSError, EOFError) as error:
             why = f"cannot be read: {getattr(error, 'strerror', None) or error}"
             raise TextFileError(path, why, "Check that it is whole and may be read.") from error

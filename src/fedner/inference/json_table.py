@@ -5,20 +5,18 @@ or objects, in which words might hide, is left out unless their keys are dropped
 are an exception: their spans are moved to the redacted text.
 """
 
-import io
+import codecs
 import json
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, BinaryIO, Final
 
 from fedner.corpus.files import opened
-from fedner.errors import FednerError
 from fedner.inference.redact import Replacement
 from fedner.inference.text_files import TextFileError
 from fedner.inference.whole_tables import ChangedRow, Row
 from fedner.visible import visible_json
 
-_MARK: Final = "\ufeff"
 _HEADER, _TEXT, _SPANS, _SEGMENTS = "fedner", "text", "spans", "segments"
 _SPAN_KEYS: Final = ("start", "end", "label", "confidence")
 
@@ -82,21 +80,16 @@ class JsonTable:
 
     def _objects(self, stream: Any) -> Iterator[Row]:
         is_corpus = False
-        number = 0
-        with io.TextIOWrapper(stream, encoding="utf-8", newline="\n") as lines:
+        for number, line in enumerate(stream, start=1):
             try:
-                for number, line in enumerate(lines, start=1):
-                    text = line.removeprefix(_MARK) if number == 1 else line
-                    if not text.strip():
-                        continue
-                    row = self._row(text, number, is_corpus=is_corpus)
-                    is_corpus = is_corpus or (number == 1 and _is_header(row.raw))
-                    yield row
-            except UnicodeDecodeError as error:
-                raise FednerError(
-                    f"{self.name}: not UTF-8: {error.reason} after line {number:,}",
-                    "Convert it to UTF-8: lines of JSON have no other encoding.",
-                ) from error
+                text = line.removeprefix(codecs.BOM_UTF8 if number == 1 else b"").decode()
+            except UnicodeDecodeError:
+                yield Row(number, {}, None, "a line that is not UTF-8")
+                continue
+            if text.strip():
+                row = self._row(text, number, is_corpus=is_corpus)
+                is_corpus = is_corpus or (number == 1 and _is_header(row.raw))
+                yield row
 
     def _row(self, line: str, number: int, *, is_corpus: bool) -> Row:
         try:
