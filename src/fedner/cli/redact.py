@@ -98,6 +98,7 @@ def redact(
     from fedner.inference.redaction_rules import Rules
     from fedner.runs.folder import tagger_folder
 
+    _refuse_sources(sources, out, json=json)
     folder = tagger_folder(model, platform)
     named = (text_column, id_column, patient_column, code_column, date_column, drop_column)
     wish = table_wish(sources, format, encoding, *named)
@@ -117,7 +118,7 @@ def redact(
         chosen = _chosen(predictor, folder, calibration, threshold, no_threshold=no_threshold)
         return predictor, _completed(checked, predictor, chosen, remove, keep, date_type), chosen
 
-    _refuse_misplaced(sources, out, wish, rules, patient, restart=restart, json=json)
+    _refuse_misplaced(sources, wish, rules, patient, restart=restart)
     if wish is not None:
         redact_tables(wish, sources, out, rules, load, audit=audit, restart=restart, json=json)
     elif _is_stream(sources):
@@ -130,17 +131,8 @@ def _is_stream(sources: list[Path]) -> bool:
     return Path("-") in sources
 
 
-def _refuse_misplaced(
-    sources: list[Path],
-    out: Path | None,
-    wish: "TableWish | None",
-    rules: "Rules",
-    patient: str | None,
-    *,
-    restart: bool,
-    json: bool,
-) -> None:
-    """Refuse options that do not fit what is read."""
+def _refuse_sources(sources: list[Path], out: Path | None, *, json: bool) -> None:
+    """Refuse inputs without a place to write to, and standard input beside others."""
     is_stream = _is_stream(sources)
     if is_stream and len(sources) > 1:
         raise FednerError("standard input and other inputs", "Redact them one by one.")
@@ -150,6 +142,18 @@ def _refuse_misplaced(
         raise FednerError(
             "--json, but standard output holds the redacted text", "Name a file with --out."
         )
+
+
+def _refuse_misplaced(
+    sources: list[Path],
+    wish: "TableWish | None",
+    rules: "Rules",
+    patient: str | None,
+    *,
+    restart: bool,
+) -> None:
+    """Refuse options that do not fit what is read."""
+    is_stream = _is_stream(sources)
     if patient is not None and (not is_stream or wish is not None):
         raise FednerError(
             "--patient is for a note from standard input",
