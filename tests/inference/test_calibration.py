@@ -147,6 +147,15 @@ def test_each_type_by_itself_needs_a_lower_threshold() -> None:
         calibrate(rare, Wish(0.95, each_type=True), seed=1)
 
 
+def test_what_is_likelier_a_mention_than_not_goes_where_that_costs_little() -> None:
+    easy = [ScoredDocument(str(n), (("NAME", 0.95),), (0.1, 0.1, 0.6)) for n in range(400)]
+    assert choose(easy, Wish(0.9)) > 0.9
+    assert choose(easy, Wish(0.9, highest=0.5)) > 0.9, "a third of the other words would go"
+    assert choose(easy, Wish(0.9, most_lost=0.4, highest=0.5)) == 0.5
+    hard = [ScoredDocument(str(n), (("NAME", 0.2),), (0.1,)) for n in range(400)]
+    assert choose(hard, Wish(0.9, highest=0.5)) == choose(hard, Wish(0.9)) <= 0.2
+
+
 @pytest.mark.parametrize(
     "wrong", [{"recall": 1.0}, {"recall": 0.0}, {"recall": 0.9, "most_lost": 2}]
 )

@@ -107,6 +107,8 @@ class Job:
         settings: What the findings depend on beside tagger and inputs, for `job.json`.
         skipped: Where the list of what was left out goes; None for OUT.skipped.csv.
         choose: Chooses the notes that are written when all are done; None for all of them.
+        writer: What writes the output instead of the writer of the format.
+        at_home: The folder for what is not finished, on the same disk; None for beside the output.
     """
 
     out: Path
@@ -114,11 +116,13 @@ class Job:
     settings: Mapping[str, Any]
     skipped: Path | None = None
     choose: Choose | None = None
+    writer: Callable[[BinaryIO, Output], None] | None = None
+    at_home: Path | None = None
 
     @property
     def partial(self) -> Path:
         """The folder of what is not finished."""
-        return self.out.with_name(self.out.name + PARTIAL)
+        return (self.at_home or self.out.parent) / (self.out.name + PARTIAL)
 
     @property
     def skipped_file(self) -> Path:
@@ -174,7 +178,8 @@ class Job:
                 inputs or another tagger, or the disk is full.
         """
         self.check_target()
-        check_format(self.format, tagger.labels)
+        if self.writer is None:
+            check_format(self.format, tagger.labels)
         owner_folder(self.partial)
         with held_by_this_process(self.partial):
             counts = _Counts()
@@ -272,7 +277,10 @@ class Job:
             _remove(finished)
             output = Output(finished, tagger.labels, output_mode(opened.files, self.out), left_out)
             with written.open("rb") as lines:
-                write_found(self.format, lines, output)
+                if self.writer is None:
+                    write_found(self.format, lines, output)
+                else:
+                    self.writer(lines, output)
             self._note_done(finished)
             if left_out:
                 write_skipped(self.skipped_file, left_out, output.mode)
