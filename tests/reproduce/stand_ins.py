@@ -1,4 +1,4 @@
-"""Small stand-ins for the corpora that users bring, in the layouts and with the faults of the originals.
+"""Small stand-ins for the corpora that users bring: the originals' layouts, and their faults.
 
 CADEC v2, ADE Corpus V2, the two tables of SMM4H task 3 and CoNLL 2003 are licence-bound. These have
 their folders, columns, tag scheme and every fault that the originals are known for; their sentences
@@ -103,7 +103,9 @@ def _written(path: Path, text: str, packed: bool) -> None:
         path.write_text(text)
 
 
-HEADER = "tweet_id begin end type extraction drug tweet meddra_code meddra_term".split()
+HEADER = (
+    "tweet_id", "begin", "end", "type", "extraction", "drug", "tweet", "meddra_code", "meddra_term"
+)  # fmt: skip
 
 
 def smm4h(folder: Path, number: int = SENTENCES) -> Path:
@@ -164,12 +166,12 @@ def _columns(seed: int, number: int) -> str:
     return "\n".join([*lines, ""])
 
 
-def all_of(folder: Path) -> Path:
+def all_of(folder: Path, number: int = SENTENCES) -> Path:
     """Put all four under their usual names into a folder of corpora."""
-    cadec(folder / "cadec")
-    ade(folder / "ade-corpus-v2")
-    smm4h(folder / "smm4h")
-    conll2003(folder / "conll2003")
+    cadec(folder / "cadec", number)
+    ade(folder / "ade-corpus-v2", number)
+    smm4h(folder / "smm4h", number)
+    conll2003(folder / "conll2003", 4 * number)
     return folder
 
 

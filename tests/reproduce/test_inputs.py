@@ -5,8 +5,8 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-
 import stand_ins
+
 from fedner.corpus.prepare import prepare
 from fedner.corpus.reading import read
 from fedner.errors import FednerError

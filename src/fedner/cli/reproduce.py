@@ -130,6 +130,7 @@ def _reproduce(
     run = Run(study, opened.inputs, number, seconds, begun, opened.works)
     if not as_json:
         _show_corpora(opened)
+        _show_stand_ins(study, opened)
     if only_plan:
         _show_plan_only(run, as_json=as_json)
         return
@@ -166,6 +167,16 @@ def _show_corpora(opened: "Opened") -> None:
         show_place(f"{name}:", place)
     rows = [(each.name, *(f"{number:,}" for number in losses(each).values())) for each in held]
     console.print(table("What was read", ("corpus", *losses(held[0])), rows))
+
+
+def _show_stand_ins(study: "Reproduction", opened: "Opened") -> None:
+    """Say which of the paper's own corpora were not found, where others stand in for them."""
+    from fedner.cli.output import console
+
+    own = study.corpora[0] if len(study.corpora) > 1 else ()
+    missing = [name for name in own if name not in opened.sources]
+    if missing and opened.sources:
+        console.print(f"not found: {', '.join(missing)}; other corpora stand in for the paper's")
 
 
 def _run(run: "Run", *, is_quiet: bool) -> "Shown":

@@ -122,19 +122,22 @@ def located(root: Path | None, name: str) -> PlatformInput | None:
     known = KNOWN.get(name)
     if known is None or root is None:
         return None
-    found = (_taken(name, known, place) for place in _places(root, known))
-    return next((each for each in found if each is not None), None)
+    named = (_taken(name, known, place) for place in _named_alike(root, known))
+    found = next((each for each in named if each is not None), None)
+    if found is not None or not known.begins:
+        return found
+    # Under no name that suggests it; nobody unpacks every archive to see.
+    folders = (root, *(each for each in _entries(root) if each.is_dir()))
+    alike = (_taken(name, known, place, is_named=False) for place in folders)
+    return next((each for each in alike if each is not None), None)
 
 
-def _places(root: Path, known: Known) -> Iterator[Path]:
-    """Yield where a corpus may lie: its own places, then names alike, then content alone."""
+def _named_alike(root: Path, known: Known) -> Iterator[Path]:
+    """Yield where a corpus may lie by its name: its own places, then names alike."""
     yield from (root / where for where in known.where if (root / where.partition("!")[0]).exists())
-    if not known.begins:
-        return
-    entries = _entries(root)
-    yield from (each for each in entries if _plain(each.name).startswith(known.begins))
-    yield root  # its files lie in the folder of corpora itself
-    yield from (each for each in entries if each.is_dir())
+    if known.begins:
+        entries = _entries(root)
+        yield from (each for each in entries if _plain(each.name).startswith(known.begins))
 
 
 def _entries(folder: Path) -> list[Path]:
@@ -148,7 +151,7 @@ def _plain(name: str) -> str:
     return re.sub(r"[^a-z0-9]", "", name.lower())
 
 
-def _taken(name: str, known: Known, place: Path) -> PlatformInput | None:
+def _taken(name: str, known: Known, place: Path, *, is_named: bool = True) -> PlatformInput | None:
     """Return what a place holds if it is the corpus, else None."""
     options, label_map = dict(known.options), dict(known.label_map)
     if known.is_of_parts:
@@ -159,25 +162,29 @@ def _taken(name: str, known: Known, place: Path) -> PlatformInput | None:
         return PlatformInput(name, data, test_data=test, options=options, label_map=label_map)
     format_ = "auto"
     if known.format is not None:
-        found = _of_format(place, known.format)
+        found = _of_format(place, known.format, is_named=is_named)
         if found is None:
             return None
         place, format_ = found, known.format
     return PlatformInput(name, str(place), format_, options=options, label_map=label_map)
 
 
-def _of_format(place: Path, format_: str) -> Path | None:
-    """Return the folder or archive at a place that has a format, else None."""
+def _of_format(place: Path, format_: str, *, is_named: bool) -> Path | None:
+    """Return the folder or archive at a place that has a format, else None.
+
+    Only where the name suggests it are archives looked into, and folders one deeper.
+    """
     if place.is_file():
         return place if archives.is_archive(place) and _holds(place, format_) else None
     if not place.is_dir():
         return None
     if format_ == cadec.READER.name and (root := cadec.find_root(place)) is not None:
         place = root
-    folders = [place, *(each for each in _entries(place) if each.is_dir())]
-    packed = [each for each in _entries(place) if each.is_file() and archives.is_archive(each)]
-    named = (each for each in folders if READERS[format_].recognise(each) is not None)
-    return next(named, None) or next((each for each in packed if _holds(each, format_)), None)
+    inner = _entries(place) if is_named else []
+    folders = [place, *(each for each in inner if each.is_dir())]
+    packed = [each for each in inner if each.is_file() and archives.is_archive(each)]
+    right = (each for each in folders if READERS[format_].recognise(each) is not None)
+    return next(right, None) or next((each for each in packed if _holds(each, format_)), None)
 
 
 def _holds(archive: Path, format_: str) -> bool:
@@ -368,12 +375,9 @@ def _set_words(names: Sequence[str], root: Path | None) -> str:
 def _unlike(root: Path, name: str) -> str:
     """Return that something has the name of a corpus and is not like it; else nothing."""
     known = KNOWN[name]
-    for where in known.where:
-        place = root / where.partition("!")[0]
-        if place.exists():
-            wanted = known.source.rpartition(": ")[2]
-            return f"{place} is there, but has no {wanted.replace(' and ', ' or ', 1)}"
-    return ""
+    wanted = known.source.rpartition(": ")[2].replace(" and ", " or ", 1)
+    named = (each for each in _named_alike(root, known) if ":" in known.source)
+    return next((f"{place} is there, but has no {wanted}" for place in named), "")
 
 
 def embeddings_for(

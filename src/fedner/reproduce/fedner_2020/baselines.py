@@ -165,4 +165,5 @@ TABLE2 = Reproduction(
     show=show,
     needs=frozenset({"words", "context"}),
     settings=(PROTOCOL, ALGORITHM_1, WEAK, STRONG),
+    least_platforms=2,
 )

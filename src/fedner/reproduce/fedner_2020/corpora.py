@@ -115,4 +115,5 @@ TABLE1 = Reproduction(
     run=run,
     show=show,
     repeats=1,
+    least_platforms=2,
 )

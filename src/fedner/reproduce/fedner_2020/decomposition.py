@@ -109,4 +109,5 @@ FIGURE4 = Reproduction(
     show=show,
     needs=frozenset({"words", "context"}),
     settings=(PROTOCOL, ALGORITHM_1),
+    least_platforms=2,
 )

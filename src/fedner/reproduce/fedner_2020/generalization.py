@@ -172,4 +172,5 @@ FIGURE6 = Reproduction(
     show=show,
     needs=frozenset({"words", "context"}),
     settings=(PROTOCOL, ALGORITHM_1, WEAK),
+    least_platforms=2,
 )

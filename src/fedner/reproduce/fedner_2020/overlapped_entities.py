@@ -202,4 +202,5 @@ FIGURE5 = Reproduction(
     show=show,
     needs=frozenset({"words", "context"}),
     settings=(PROTOCOL, ALGORITHM_1, WEAK),
+    least_platforms=2,
 )

@@ -169,4 +169,5 @@ FIGURE3 = Reproduction(
     show=show,
     needs=frozenset({"words", "context"}),
     settings=(PROTOCOL, ALGORITHM_1, WEAK, STRONG),
+    least_platforms=2,
 )
