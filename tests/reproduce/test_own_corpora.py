@@ -266,7 +266,8 @@ def test_an_encoder_from_the_hub_is_no_path(plain: Path, tmp_path: Path) -> None
 
 def test_the_command_tells_what_was_read(plain: Path, tmp_path: Path) -> None:
     out = tmp_path / "out"
-    command = ["reproduce", "fedner-table1", "--data", str(plain), "--out", str(out)]
+    options = ["--data", str(plain), "--out", str(out), "--jobs", "1"]
+    command = ["reproduce", "fedner-table1", *options]
     told = CliRunner().invoke(app, command)
     assert told.exit_code == 0, told.output
     for word in (str(plain / "cadec"), "skipped", "lost to flattening"):
