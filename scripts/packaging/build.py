@@ -76,7 +76,9 @@ def built_alike(root: Path, folder: Path, first: Callable[..., list[Path]] = bui
     expected = {path.name: digest(path) for path in files}
     for other in others:
         if expected.get(other.name) != digest(other):
-            raise PackagingError(f"{other.name} has other bytes when it is built {other.parent.name}")
+            raise PackagingError(
+                f"{other.name} has other bytes when it is built {other.parent.name}"
+            )
     return files
 
 

@@ -10,7 +10,14 @@ from pathlib import Path
 from scripts.packaging.places import PackagingError
 
 _METADATA = {"METADATA", "WHEEL", "RECORD", "entry_points.txt", "licenses/LICENSE"}
-_BESIDE_SOURCES = {"PKG-INFO", "pyproject.toml", "README.md", "LICENSE", "CHANGELOG.md", ".gitignore"}
+_BESIDE_SOURCES = {
+    "PKG-INFO",
+    "pyproject.toml",
+    "README.md",
+    "LICENSE",
+    "CHANGELOG.md",
+    ".gitignore",
+}
 
 
 def sources(root: Path) -> set[str]:
