@@ -134,7 +134,7 @@ def train_and_predict(install: Install) -> None:
 
 
 def ask_for_extras(install: Install) -> None:
-    """See that commands that need an extra name it and the line that installs it; after training."""
+    """See that what needs an extra names it and the line that installs it; after training."""
     (install.folder / "letter.pdf").write_bytes(b"%PDF-1.4\n%%EOF\n")
     for extra, command in WITHOUT_EXTRAS.items():
         said = install.run("fedner", *command.split(), code=2)

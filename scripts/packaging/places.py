@@ -49,6 +49,11 @@ def wanted_extras(text: str) -> list[str]:
     return names
 
 
+def with_extras(wheel: Path, extras: list[str]) -> str:
+    """Return what pip is told to install a wheel with some extras."""
+    return f"{wheel}[{','.join(extras)}]" if extras else str(wheel)
+
+
 def finish(step: Any) -> int:
     """Run a step; print what has to be fixed in place of a trace."""
     try:
