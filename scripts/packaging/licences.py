@@ -115,18 +115,10 @@ def rows(report: dict[str, Any], extras: list[str], direct: set[str]) -> list[Ro
     by_extra = {extra: brought(known, frozenset({extra}), marks) for extra in extras}
     found_rows = []
     for name in sorted(set(known) - {"fedner"}):
-        by = tuple(extra for extra in extras if name in by_extra[extra])
-        held = known[name]
-        found_rows.append(
-            Row(
-                name,
-                held["version"],
-                licence(held),
-                home(held),
-                ("fedner",) if name in always else by,
-                name in direct,
-            )  # fmt: skip
-        )
+        some = tuple(extra for extra in extras if name in by_extra[extra])
+        held, by = known[name], ("fedner",) if name in always else some
+        told = (licence(held), home(held))
+        found_rows.append(Row(name, held["version"], *told, extras=by, direct=name in direct))
     return found_rows
 
 
@@ -171,10 +163,11 @@ def table(held: list[Row]) -> str:
 _PAGE = """\
 # Licences of what fedner depends on
 
-fedner itself is under Apache-2.0. This page lists what it installs: dependencies that `pyproject.toml` names in bold, and what
-they bring along. "Brought by" is the extra, or *fedner* for what every install has. Licences are what the distributions say of
-themselves; this is no legal advice. `make licences` writes this page anew ({when}, Python {python} on Linux x86_64, from
-the public package index); a wheelhouse has an SBOM of its exact contents ([install](install.md#the-sbom)).
+fedner itself is under Apache-2.0. This page lists what it installs: in bold what `pyproject.toml`
+names, and what that brings along. "Brought by" is the extra, or *fedner* for what all have.
+Licences are what the distributions say of themselves; this is no legal advice. `make licences`
+writes this page anew ({when}, Python {python} on Linux x86_64, from the public package index); a
+wheelhouse has an SBOM of its exact contents ([install](install.md#the-sbom)).
 
 ## Copyleft
 
