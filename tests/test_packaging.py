@@ -23,6 +23,7 @@ build-backend = "hatchling.build"
 [project]
 name = "fedner"
 version = "0.1.0"
+requires-python = ">=3.11"
 license-files = ["LICENSE"]
 scripts = { fedner = "fedner:main" }
 [tool.hatch.build.targets.sdist]
