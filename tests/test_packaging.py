@@ -1,4 +1,4 @@
-"""scripts/packaging: what is built, what may be in it, where it is tried, and what is told of it."""
+"""scripts/packaging: what is built, what may be in it, where it is tried, what is told of it."""
 
 import re
 import subprocess
@@ -10,12 +10,12 @@ from typing import Any
 import pytest
 
 pytest.importorskip("hatchling", reason="needs the extra dev")
-ROOT = Path(__file__).resolve().parents[1]
-sys.path.insert(0, str(ROOT))
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from scripts.packaging import build, contents, licences, places, pythons, sbom, wheelhouse
 from scripts.packaging.places import PackagingError
 
+ROOT = Path(__file__).resolve().parents[1]
 PROJECT = """
 [build-system]
 requires = ["hatchling"]
@@ -203,7 +203,7 @@ def test_a_bill_of_materials_is_all_that_is_installed(
     [
         ({"license_expression": "MPL-2.0 AND MIT", "license": "x"}, "MPL-2.0 AND MIT", "copyleft"),
         ({"license": "BSD 3-Clause"}, "BSD 3-Clause", ""),
-        ({"license": "MIT\n\nPermission is", "classifier": ["License :: OSI Approved :: MIT License"]},
+        ({"license": "MIT\n\nPermission", "classifier": ["License :: OSI Approved :: MIT License"]},
          "MIT License", ""),
         ({"license": "UNKNOWN", "classifier": ["Topic :: X"]}, "not stated", "not stated"),
         ({"classifier": ["License :: Other/Proprietary License"]},
@@ -253,7 +253,9 @@ def test_the_page_on_licences_names_whoever_is_copyleft_or_proprietary_above() -
         assert set(re.findall(r"^- `([a-z0-9-]+)`", above, re.M)) == set(marked)
         assert marked
     cells = re.findall(r"^\| .*? \| (.*?) \| (.*?) \|", everything, re.M)[2:]
-    unmarked = [licence for licence, kind in cells if not kind and licences.COPYLEFT.search(licence)]
+    unmarked = [
+        licence for licence, kind in cells if not kind and licences.COPYLEFT.search(licence)
+    ]
     assert unmarked == []
 
 

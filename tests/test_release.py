@@ -1,4 +1,4 @@
-"""scripts/release.py in a repository of its own: version, CHANGELOG and tag agree, or nothing is."""
+"""scripts/release.py in a repository of its own: version, CHANGELOG and tag agree, or it stops."""
 
 import datetime
 import subprocess
@@ -7,8 +7,7 @@ from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).resolve().parents[1]
-sys.path.insert(0, str(ROOT))
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from scripts import release
 
@@ -74,7 +73,7 @@ def test_the_first_release_may_have_the_number_that_is_there(repository: Path) -
 
 @pytest.mark.parametrize("number", ["0.0.9", "0.2", "v0.2.0", "0.2.0rc1"])
 def test_no_release_goes_back_or_has_another_form(repository: Path, number: str) -> None:
-    with pytest.raises(release.ReleaseError, match="not above|no version"):
+    with pytest.raises(release.ReleaseError, match=r"not above|no version"):
         release.prepare(repository, number, TODAY)
     assert run_git(repository, "status", "--porcelain") == ""
 
@@ -112,5 +111,7 @@ def test_sources_and_newest_section_agree(repository: Path) -> None:
     release.prepare(repository, "0.2.0", TODAY)
     path = repository / release.VERSION_FILE
     path.write_text(path.read_text().replace("0.2.0", "0.3.0"))
-    with pytest.raises(release.ReleaseError, match="the newest section of CHANGELOG.md is 0.2.0"):
+    with pytest.raises(
+        release.ReleaseError, match=r"the newest section of CHANGELOG\.md is 0\.2\.0"
+    ):
         release.check(repository)

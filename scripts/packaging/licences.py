@@ -131,8 +131,11 @@ def direct_dependencies(root: Path = ROOT, names: tuple[str, ...] | None = None)
     return {normal(Requirement(line).name) for each in lists for line in each} - {"fedner"}
 
 
-def resolve(wanted: list[str]) -> dict[str, Any]:
-    """Return pip's report on what it would install from the public index."""
+def resolve(wanted: list[str], *options: str) -> dict[str, Any]:
+    """Return pip's report on what it would install from the public index.
+
+    pip fetches what it reports on: with torch that is 3 GB.
+    """
     with TemporaryDirectory(prefix="fedner-licences-") as place:
         python = environment(found([OLDEST])[OLDEST], Path(place) / "environment")
         settings = {"PIP_CONFIG_FILE": os.devnull, "PIP_DISABLE_PIP_VERSION_CHECK": "1"}
@@ -141,9 +144,28 @@ def resolve(wanted: list[str]) -> dict[str, Any]:
         pip = [str(python), "-m", "pip", "install", "--quiet"]
         subprocess.run([*pip, "--upgrade", "pip"], env=bare, check=True, capture_output=True)
         out = Path(place) / "report.json"
-        command = [*pip, "--dry-run", "--ignore-installed", "--report", str(out), *wanted]
+        command = [*pip, "--dry-run", "--ignore-installed", "--report", str(out), *options, *wanted]
         subprocess.run(command, env=bare, check=True, capture_output=True, text=True, cwd=ROOT)
         return json.loads(out.read_text("utf-8"))
+
+
+def developers(root: Path = ROOT) -> list[Row]:
+    """Return a row for every distribution that the extras for development name themselves."""
+    chosen = project(root)["optional-dependencies"]
+    lines = {each: [line for line in chosen[each] if line[:7] != "fedner["] for each in DEVELOPMENT}
+    wanted = sorted({line for each in lines.values() for line in each})
+    found_rows = []
+    for each in resolve(wanted, "--no-deps")["install"]:
+        held = each["metadata"]
+        name = normal(held["name"])
+        by = tuple(
+            extra
+            for extra, named in lines.items()
+            if name in {normal(Requirement(line).name) for line in named}
+        )
+        told = (licence(held), home(held))
+        found_rows.append(Row(name, held["version"], *told, extras=by, direct=True))
+    return sorted(found_rows, key=lambda row: row.name)
 
 
 def table(held: list[Row]) -> str:
@@ -223,10 +245,7 @@ def main() -> None:
     extras = extras_for_users()
     users = rows(resolve([f".[{','.join(extras)}]"]), extras, direct_dependencies())
     names = {row.name for row in users}
-    chosen = direct_dependencies(names=DEVELOPMENT) - names
-    wanted = [f".[{','.join(DEVELOPMENT)}]"]
-    others = rows(resolve(wanted), list(DEVELOPMENT), chosen)
-    developing = [row for row in others if row.name in chosen]
+    developing = [row for row in developers() if row.name not in names]
     when = datetime.datetime.now(datetime.UTC).date()
     PAGE.write_text(page(users, developing, when), "utf-8")
     print(f"{PAGE.relative_to(ROOT)}: {len(users)} for users, {len(developing)} for development")
