@@ -5,6 +5,11 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 BENCH_STAMP := $(VENV)/.installed-bench
 MUTATION_STAMP := $(VENV)/.installed-mutation
+PACKAGE_STAMP := $(VENV)/.installed-package
+# What `make wheelhouse`, `make sbom` and `make test-package` take: extras, a Python, those that get torch.
+EXTRAS ?= flare,privacy
+WHEELS_FOR ?= 3.11
+TORCH_FOR ?= 3.11
 PEERS := .venv-peers
 PEERS_STAMP := $(PEERS)/.installed
 # Federated peers, an environment each: their pins exclude one another.
@@ -14,7 +19,7 @@ FEDERATION_flower := flwr[simulation]==1.41.*
 FEDERATION_flare := nvflare==2.9.*
 FEDERATION_pfl := pfl==0.6.*
 
-.PHONY: help setup demo trial test test-browser test-deployment test-faults test-hours test-slow check format mutation bench bench-peers bench-federations clean
+.PHONY: help setup demo trial test test-browser test-deployment test-faults test-hours test-slow check format mutation bench bench-peers bench-federations package test-package wheelhouse sbom licences lint-deploy release-check clean
 .DEFAULT_GOAL := help
 
 help:  ## list the targets
@@ -101,6 +106,31 @@ bench-federations: $(STAMP) $(FEDERATION_STAMPS)  ## the same federation in fedn
 
 bench: $(BENCH_STAMP)  ## speed and memory, as ratios against peers in the same run
 	$(BIN)/python -m benchmarks
+
+$(PACKAGE_STAMP): $(STAMP)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[package]'
+	touch $@
+
+package: $(PACKAGE_STAMP)  ## sdist and wheel into dist/, the same bytes every time, contents checked
+	$(BIN)/python -m scripts.packaging.build
+
+test-package: $(PACKAGE_STAMP)  ## the wheel in clean environments of Python 3.11 to 3.13 (TORCH_FOR=all: torch in each)
+	$(BIN)/python -m scripts.packaging.try_wheel --torch $(TORCH_FOR)
+
+wheelhouse: $(PACKAGE_STAMP)  ## a folder that installs fedner without a network (EXTRAS=flare,privacy WHEELS_FOR=3.11)
+	$(BIN)/python -m scripts.packaging.wheelhouse --extras '$(EXTRAS)' --python $(WHEELS_FOR)
+
+sbom: $(PACKAGE_STAMP)  ## what an install with EXTRAS holds, as CycloneDX in dist/
+	$(BIN)/python -m scripts.packaging.sbom --extras '$(EXTRAS)'
+
+licences: $(PACKAGE_STAMP)  ## docs/licences.md: what fedner depends on and under which licence
+	$(BIN)/python -m scripts.packaging.licences
+
+lint-deploy: $(PACKAGE_STAMP)  ## the container file, by hadolint
+	$(BIN)/hadolint deploy/Containerfile
+
+release-check: $(STAMP)  ## do version, CHANGELOG and tag agree?
+	$(BIN)/python scripts/release.py check
 
 clean:  ## remove what the other targets made
 	rm -rf $(VENV) $(PEERS) $(FEDERATIONS:%=.venv-%) .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis .mutation dist

@@ -69,11 +69,15 @@ def test_numbers_of_the_pages_are_those_of_the_code() -> None:
 
 def test_the_image_gets_all_that_the_package_is_built_from() -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
-    copied = " ".join(re.findall(r"^COPY (.*) \S+$", CONTAINER, re.MULTILINE)).split()
-    assert {"pyproject.toml", "src", project["readme"]} <= set(copied)
+    copies = re.findall(r"^COPY (?!--from)(.*) (\S+)$", CONTAINER, re.MULTILINE)
+    copied = " ".join(sources for sources, _ in copies).split()
+    assert {"pyproject.toml", "src", project["readme"], *project["license-files"]} <= set(copied)
     assert all((ROOT / each).exists() for each in copied)
-    [extras] = re.findall(r"/opt/source\[([\w,]+)\]", CONTAINER)
-    assert set(extras.split(",")) == {"flare", "privacy"} <= set(project["optional-dependencies"])
+    ignored = (ROOT / ".dockerignore").read_text(encoding="utf-8").splitlines()
+    assert "*" in ignored
+    assert {f"!{each}" for each in copied} == {each for each in ignored if each[0] == "!"}
+    [extras] = re.findall(r'^ARG EXTRAS="([\w,]+)"$', CONTAINER, re.MULTILINE)
+    assert {"flare", "privacy"} <= set(extras.split(",")) <= set(project["optional-dependencies"])
     [torch] = [each for each in project["dependencies"] if each.startswith("torch")]
     assert f'"{torch}"' in CONTAINER
 
