@@ -4,6 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 BENCH_STAMP := $(VENV)/.installed-bench
+DOCS_STAMP := $(VENV)/.installed-docs
 MUTATION_STAMP := $(VENV)/.installed-mutation
 PEERS := .venv-peers
 PEERS_STAMP := $(PEERS)/.installed
@@ -14,7 +15,7 @@ FEDERATION_flower := flwr[simulation]==1.41.*
 FEDERATION_flare := nvflare==2.9.*
 FEDERATION_pfl := pfl==0.6.*
 
-.PHONY: help setup demo trial test test-deployment test-faults test-hours test-slow check format mutation bench bench-peers bench-federations clean
+.PHONY: help setup demo trial test test-deployment test-faults test-hours test-slow check format docs notebooks mutation bench bench-peers bench-federations clean
 .DEFAULT_GOAL := help
 
 help:  ## list the targets
@@ -63,6 +64,17 @@ format: $(STAMP)  ## let ruff fix what it can
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
 
+$(DOCS_STAMP): $(STAMP)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[docs]'
+	touch $@
+
+docs: $(DOCS_STAMP)  ## build the site of the documentation into site/; a broken link is an error
+	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict --quiet
+	$(BIN)/python -m scripts.docs_site.check site
+
+notebooks: $(DOCS_STAMP)  ## run the notebooks of the documentation
+	$(BIN)/python -m pytest -m slow tests/docs/test_notebooks.py
+
 $(MUTATION_STAMP): $(STAMP)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[mutation]'
 	touch $@
@@ -93,4 +105,4 @@ bench: $(BENCH_STAMP)  ## speed and memory, as ratios against peers in the same 
 	$(BIN)/python -m benchmarks
 
 clean:  ## remove what the other targets made
-	rm -rf $(VENV) $(PEERS) $(FEDERATIONS:%=.venv-%) .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis .mutation dist
+	rm -rf $(VENV) $(PEERS) $(FEDERATIONS:%=.venv-%) .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis .mutation dist site
