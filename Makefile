@@ -4,6 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 BENCH_STAMP := $(VENV)/.installed-bench
+DOCS_STAMP := $(VENV)/.installed-docs
 MUTATION_STAMP := $(VENV)/.installed-mutation
 PACKAGE_STAMP := $(VENV)/.installed-package
 # What `make wheelhouse`, `make sbom` and `make test-package` take: extras, a Python, those that get torch.
@@ -19,7 +20,7 @@ FEDERATION_flower := flwr[simulation]==1.41.*
 FEDERATION_flare := nvflare==2.9.*
 FEDERATION_pfl := pfl==0.6.*
 
-.PHONY: help setup demo trial test test-browser test-deployment test-faults test-hours test-slow check format mutation bench bench-peers bench-federations package test-package wheelhouse sbom licences lint-deploy release-check clean
+.PHONY: help setup demo trial test test-browser test-deployment test-faults test-hours test-slow check format docs notebooks mutation bench bench-peers bench-federations package test-package wheelhouse sbom licences lint-deploy release-check clean
 .DEFAULT_GOAL := help
 
 help:  ## list the targets
@@ -78,6 +79,17 @@ format: $(STAMP)  ## let ruff fix what it can
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
 
+$(DOCS_STAMP): $(STAMP)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[docs]'
+	touch $@
+
+docs: $(DOCS_STAMP)  ## build the site of the documentation into site/; a broken link is an error
+	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict --quiet
+	$(BIN)/python -m scripts.docs_site.check site
+
+notebooks: $(DOCS_STAMP)  ## run the notebooks of the documentation
+	$(BIN)/python -m pytest -m slow tests/docs/test_notebooks.py
+
 $(MUTATION_STAMP): $(STAMP)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[mutation]'
 	touch $@
@@ -133,4 +145,4 @@ release-check: $(STAMP)  ## do version, CHANGELOG and tag agree?
 	$(BIN)/python scripts/release.py check
 
 clean:  ## remove what the other targets made
-	rm -rf $(VENV) $(PEERS) $(FEDERATIONS:%=.venv-%) .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis .mutation dist
+	rm -rf $(VENV) $(PEERS) $(FEDERATIONS:%=.venv-%) .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis .mutation dist site
