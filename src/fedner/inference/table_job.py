@@ -190,7 +190,7 @@ class TableJob:
         settings = {"source": str(self.source.resolve()), **self._settings()}
         home = self.at_home
         skipped = None if home is None else home / f"{self.out.name}{SKIPPED}"
-        return Job(self.out, "jsonl", settings, skipped, writer, home)
+        return Job(self.out, "jsonl", settings, skipped, writer=writer, at_home=home)
 
     def _settings(self) -> dict[str, Any]:
         columns = asdict(self.redaction.columns)
