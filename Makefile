@@ -20,6 +20,9 @@ FEDERATION_flower := flwr[simulation]==1.41.*
 FEDERATION_flare := nvflare==2.9.*
 FEDERATION_pfl := pfl==0.6.*
 
+# Sets have the same order in every run; the processes that tests start find fedner compiled.
+STEADY := PYTHONHASHSEED=0 PYTHONDONTWRITEBYTECODE=
+
 .PHONY: help setup demo trial test test-browser test-deployment test-faults test-hours test-slow check format docs notebooks mutation bench bench-peers bench-federations package test-package wheelhouse sbom licences lint-deploy release-check clean
 .DEFAULT_GOAL := help
 
@@ -48,14 +51,11 @@ trial: $(STAMP)  ## a federation over FLARE on this machine: server, three platf
 	$(BIN)/fedner federation trial
 
 test: $(STAMP)  ## the default tests (no corpora needed)
-	@# The same order of sets in every run; neighbours stay together, so that they share what they make.
-	PYTHONHASHSEED=0 $(BIN)/python -m pytest -n 2 --dist worksteal -m "not slow and not deployment and not browser"
+	@# Neighbours stay together, so that they share what they make.
+	$(STEADY) $(BIN)/python -m pytest -n 2 --dist worksteal -m "not slow and not deployment and not browser"
 
 test-deployment: $(STAMP)  ## federations of real processes over FLARE: parity, faults
-	$(BIN)/python -m pytest -n 2 --dist loadfile -m "deployment and not slow" tests/deployment
-
-test-browser: $(STAMP)  ## the pages in a real browser (Debian's Chromium)
-	$(BIN)/python -m pytest -m browser
+	$(STEADY) $(BIN)/python -m pytest -n 2 --dist loadfile -m "deployment and not slow" tests/deployment
 
 test-faults: $(STAMP)  ## 50 random kill points and long faults over FLARE; goes on where it was stopped
 	$(BIN)/python -m pytest -s -m "deployment and slow" tests/deployment

@@ -19,6 +19,7 @@ from typer.testing import CliRunner
 from fedner.cli.app import app
 from fedner.errors import FednerError
 from fedner.federated.checkpoints import read_state
+from few_settings import few_settings
 
 FEDERATION = """
 title = "tiny"
@@ -197,10 +198,11 @@ def test_a_platform_joins_later(trained: Path, tmp_path: Path) -> None:
 
 
 def test_joining_is_shown_to_people(trained: Path, tmp_path: Path) -> None:
-    said = shown(
-        "join", trained, "--data", "synthetic:social-posts", "--num-sentences", "25",
-        "--epochs", "1", "--test", "0", "--out", tmp_path / "late",
-    )  # fmt: skip
+    with few_settings():
+        said = shown(
+            "join", trained, "--data", "synthetic:social-posts", "--num-sentences", "25",
+            "--epochs", "1", "--test", "0", "--out", tmp_path / "late",
+        )  # fmt: skip
     assert "selection scores, no result" in said
     assert "sent: nothing" in said
     assert "how good the tagger is, is not known" in said
@@ -315,7 +317,8 @@ SHORT_DEMO = ("--num-sentences", "40", "--rounds", "2", "--epochs", "1", "--work
 def demonstrated(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
     """The folder of a short demo, and what it said."""
     out = tmp_path_factory.mktemp("shown") / "demo"
-    return out, shown("demo", *SHORT_DEMO, "--out", out)
+    with few_settings():
+        return out, shown("demo", *SHORT_DEMO, "--out", out)
 
 
 def test_the_demo_tells_who_has_what_and_that_nothing_was_sent(
@@ -351,7 +354,8 @@ def test_the_next_command_of_the_demo_runs(demonstrated: tuple[Path, str]) -> No
     (line,) = (line for line in told.splitlines() if line.startswith("next"))
     words = shlex.split(line.partition(": fedner ")[2])
     assert words[:2] == ["join", str(out / "together" / "model")]
-    assert json.loads(shown(*words, "--epochs", "1", "--json"))["train_sentences"] == 100
+    with few_settings():
+        assert json.loads(shown(*words, "--epochs", "1", "--json"))["train_sentences"] == 100
 
 
 def test_a_demo_that_was_stopped_goes_on_in_its_folder(
@@ -360,7 +364,8 @@ def test_a_demo_that_was_stopped_goes_on_in_its_folder(
     shutil.copytree(demonstrated[0] / "together", tmp_path / "demo" / "together")
     model = tmp_path / "demo" / "together" / "model" / "model.json"
     written = model.stat().st_mtime_ns
-    told = shown("demo", *SHORT_DEMO, "--out", tmp_path / "demo", "--json")
+    with few_settings():
+        told = shown("demo", *SHORT_DEMO, "--out", tmp_path / "demo", "--json")
     assert model.stat().st_mtime_ns == written, "the platforms do not train again"
     first = json.loads((demonstrated[0] / "social-posts" / "joining.json").read_text())
     assert json.loads(told)["results"] == first["results"]
