@@ -3,7 +3,7 @@
 The uncertainty of a text is the negative log-likelihood of its best path under the tagger, divided
 by what it costs to annotate: its tokens, and `OPENING_TOKENS` for opening it. Without the latter
 that is the maximum normalized log-probability of Shen et al. 2018 (Deep active learning for named
-entity recognition, ICLR), which mends the preference for long texts of least confidence (Settles
+entity recognition, ICLR), which cures least confidence of its preference for long texts (Settles
 and Craven 2008, EMNLP) and then prefers the shortest. The best path of a text is that of all of its
 sentences: their log-likelihoods add up.
 
