@@ -46,8 +46,8 @@ def page(folder: Path) -> Iterator[httpx.Client]:
 
 
 def until(page: httpx.Client, holds: Callable[[dict[str, Any]], bool]) -> dict[str, Any]:
-    """Return the first state that fits; what is never told ends the test after a minute."""
-    for _ in range(3_000):
+    """Return the first state that fits; what is never told ends the test."""
+    for _ in range(1_000):
         state: dict[str, Any] = page.get("/state").json()["state"]
         if holds(state):
             return state

@@ -20,7 +20,7 @@ from fedner.runs.watch.results import (
     study_file,
 )
 from fedner.runs.watch.snapshot import Snapshot, Standing, View
-from fedner.runs.watch.source import Silent, Sink, cost_one, snapshot_of
+from fedner.runs.watch.source import Damage, Silent, Sink, cost_one, snapshot_of
 from fedner.runs.watch.tail import LineTail
 from fedner.runs.watch.tallies import Tally
 from fedner.settings import Study
@@ -57,6 +57,7 @@ class FolderSource:
         self._record = LineTail(folder / RECORD)
         self._tally = Tally([])
         self._is_begun = False
+        self._damage = Damage()
 
     def look(self) -> bool:
         """Read the rounds that are new.
@@ -70,10 +71,12 @@ class FolderSource:
             self._is_begun = True
             self._tally = Tally(self._names())
             self._sink.begin(self.folder.name, 0)
-        for line in new.lines:
-            record = parse_round(self._record.path, line, self._tally.round + 1)
-            self._tally.add(record)
-            self._sink.add(record)
+            self._damage.clear()
+        with self._damage.noted():
+            for line in new.lines:
+                record = parse_round(self._record.path, line, self._tally.round + 1)
+                self._tally.add(record)
+                self._sink.add(record)
         return new.has_more
 
     def snapshot(self) -> Snapshot:

@@ -1,7 +1,10 @@
 """Where a watched run is read from; every kind of place has a file beside this one."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Protocol
 
+from fedner.errors import FednerError
 from fedner.federated.record import RoundRecord
 from fedner.runs.watch.results import Results, privacy_view, rounds_of
 from fedner.runs.watch.snapshot import Marks, PlatformView, Snapshot, Standing, View
@@ -32,6 +35,32 @@ class Silent:
 
     def add(self, record: RoundRecord) -> None:
         """Hear nothing."""
+
+
+class Damage:
+    """What is wrong with a file of lines: it stays wrong until the file is another one."""
+
+    def __init__(self) -> None:
+        self._found: tuple[str, str] | None = None
+
+    @contextmanager
+    def noted(self) -> Iterator[None]:
+        """Note an error of the block, and raise it again in place of every later block.
+
+        Raises:
+            FednerError: A line is damaged, or one before it was.
+        """
+        if self._found is not None:
+            raise FednerError(*self._found)
+        try:
+            yield
+        except FednerError as error:
+            self._found = (error.message, error.hint)
+            raise
+
+    def clear(self) -> None:
+        """Begin anew, with another file."""
+        self._found = None
 
 
 class Source(Protocol):
