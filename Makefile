@@ -47,9 +47,6 @@ test: $(STAMP)  ## the default tests (no corpora needed)
 test-deployment: $(STAMP)  ## federations of real processes over FLARE: parity, faults
 	$(BIN)/python -m pytest -n 2 --dist loadfile -m "deployment and not slow" tests/deployment
 
-test-browser: $(STAMP)  ## the pages in a real browser (Debian's Chromium)
-	$(BIN)/python -m pytest -m browser
-
 test-faults: $(STAMP)  ## 50 random kill points and long faults over FLARE; goes on where it was stopped
 	$(BIN)/python -m pytest -s -m "deployment and slow" tests/deployment
 
@@ -58,6 +55,12 @@ test-hours: $(STAMP)  ## three platforms for two hours of rounds: do memory, thr
 
 test-slow: $(STAMP)  ## the long suites: fuzzing, real corpora at full size, kill -9
 	$(BIN)/python -m pytest -n 2 -m "slow and not deployment and not browser"
+
+test-browser: $(STAMP)  ## the pages in a real browser: Debian's Chromium, driven by Playwright
+	@command -v chromium >/dev/null || { [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null \
+		&& apt-get update -qq && apt-get install -y -qq --no-install-recommends chromium; } \
+		|| { echo "the browser tests need chromium: sudo apt-get install chromium, or FEDNER_CHROMIUM=/path/to/it"; exit 1; }
+	FEDNER_BROWSER=required $(BIN)/python -m pytest -m browser tests/browser
 
 check: $(STAMP)  ## format, lint, types, direction of imports
 	$(BIN)/python scripts/check.py

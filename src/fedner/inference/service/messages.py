@@ -24,7 +24,7 @@ NewTypes = Annotated[
     Field(
         max_length=10,
         description="Further types by name and one-line description, for models that can find "
-        "types they were not trained for (`can_add_types`). A first guess, no result.",
+        "types they were not trained for (can_add_types). A first guess, no result.",
     ),
 ]
 
@@ -130,6 +130,7 @@ class OfferedModel(Record):
     types: list[OfferedType]
     can_add_types: bool = Field(description="Whether it takes further types by description.")
     why_not: str | None = Field(description="Why it does not.")
+    takes_threshold: bool = Field(description="Whether redaction takes a threshold.")
     redaction: OwnThreshold | None = Field(description="Its calibrated threshold, if it has one.")
 
 

@@ -72,16 +72,13 @@ OPERATIONS: Final = (
 
 def openapi() -> dict[str, Any]:
     """Return the OpenAPI document of the service."""
-    requests = [each.request for each in OPERATIONS if each.request is not None]
-    answers = [*(each.answer for each in OPERATIONS), ErrorAnswer]
-    records: list[tuple[type[BaseModel], JsonSchemaMode]] = [
-        *((each, "validation") for each in requests),
-        *((each, "serialization") for each in answers),
-    ]
-    places, schemas = models_json_schema(
-        records,
-        ref_template="#/components/schemas/{model}",
-    )
+    records: list[tuple[type[BaseModel], JsonSchemaMode]] = [(ErrorAnswer, "serialization")]
+    for each in OPERATIONS:
+        records.append((each.answer, "serialization"))
+        if each.request is not None:
+            records.append((each.request, "validation"))
+    template = "#/components/schemas/{model}"
+    places, schemas = models_json_schema(records, ref_template=template)
     by_record: dict[Any, Any] = {record: schema for (record, _), schema in places.items()}
     return {
         "openapi": "3.1.0",

@@ -111,4 +111,4 @@ def _sample_text(platform: str) -> str:
         document: Document = next(documents)
         if document.spans:
             texts.append(document.text)
-    return "\n\n".join(texts)
+    return "\n".join(texts)

@@ -152,5 +152,6 @@ def offered(served: Served) -> OfferedModel:
         ],
         can_add_types=served.why_not is None,
         why_not=served.why_not,
+        takes_threshold=not isinstance(served.tagger, OnnxTagger),
         redaction=own,
     )

@@ -56,18 +56,22 @@ def application(
     return Guard(inner, routes, frozenset(open_paths), settings)
 
 
-def page_routes(package: str, prefix: str = "/static", page: str = "/") -> list[Route]:
-    """Return a route for every file of a package's folder, read once; index.html is the page.
+def page_routes(package: str, prefix: str = "/static") -> list[Route]:
+    """Return a route for every file of a package's folder, read once.
+
+    index.html is served at "/", any other NAME.html at "/NAME".
 
     Args:
         package: The package that holds the files.
-        prefix: Where they are served.
-        page: Where index.html is served.
+        prefix: Where all others are served.
     """
     routes = []
     for each in sorted(files(package).iterdir(), key=lambda file: file.name):
         if each.is_file() and not each.name.endswith((".py", ".pyc")):
-            path = page if each.name == "index.html" else f"{prefix}/{each.name}"
+            stem, _, kind = each.name.rpartition(".")
+            path = (
+                f"/{'' if stem == 'index' else stem}" if kind == "html" else f"{prefix}/{each.name}"
+            )
             routes.append(Route(path, _file(each.name, each.read_bytes()), methods=["GET"]))
     return routes
 
