@@ -177,10 +177,10 @@ def _ended(end: JobEnd, study: Study | None) -> Standing:
     """Return how a run stands whose newest job ended as told."""
     if end.outcome == "fault":
         names = tuple(sorted(end.missing))
-        why = [FAILURES[end.missing[name]] for name in names]
+        reasons = [FAILURES[end.missing[name]] for name in names]
         if len(names) > 1:  # of one alone the name is said already
-            why = [f"{name}: {words}" for name, words in zip(names, why, strict=True)]
-        return Standing("waiting", "; ".join(why) or end.words, names)
+            reasons = [f"{name}: {words}" for name, words in zip(names, reasons, strict=True)]
+        return Standing("waiting", "; ".join(reasons) or end.words, names)
     if end.outcome == "refused":
         found = refusals_in([end.words], [] if study is None else study.names)
         why = "; ".join(f"{name}: {', '.join(words)}" for name, words in found.items())
