@@ -1,11 +1,15 @@
 """Folders of runs that grow: written line by line, as a coordinator and platforms write them."""
 
 import math
-from collections.abc import Sequence
+import subprocess
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 
 from fedner.engines.flare.job_ends import JobEnd, append_end
+from fedner.federated.folder_lock import LOCK
 from fedner.federated.record import Missing, RecordFile, RoundRecord
 from fedner.federated.run import RECORD
 from fedner.federated.screening import Refusal
@@ -17,6 +21,10 @@ from run_records import scores_of
 
 NAMES = ("case-reports", "forum-posts", "social-posts")
 GONE = "its process ended"
+_HOLD = (
+    "import fcntl, os, sys; fd = os.open(sys.argv[1], os.O_RDWR | os.O_CREAT); "
+    "fcntl.lockf(fd, fcntl.LOCK_EX); print('held', flush=True); sys.stdin.read()"
+)
 
 
 def study_of(names: Sequence[str] = NAMES, rounds: int = 20, **changes: object) -> Study:
@@ -90,3 +98,15 @@ def resume_after(folder: Path, round_: int) -> None:
 
 def end_job(folder: Path, outcome: str, time: float = 2.0, **facts: object) -> None:
     append_end(folder, JobEnd(outcome, time=time, **facts))  # type: ignore[arg-type]
+
+
+@contextmanager
+def held(folder: Path, name: str = LOCK) -> Iterator[None]:
+    """Let another process work in a folder."""
+    pipe = subprocess.PIPE
+    command = [sys.executable, "-S", "-c", _HOLD, str(folder / name)]
+    with subprocess.Popen(command, stdin=pipe, stdout=pipe) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == b"held\n"
+        yield
+        process.communicate(b"")

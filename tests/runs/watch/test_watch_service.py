@@ -36,7 +36,7 @@ def folder(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def page(folder: Path) -> Iterator[httpx.Client]:
-    settings = WebSettings(port=0)
+    settings = WebSettings(port=0, stop_seconds=1)
     with (
         Watcher(local_source(folder)) as watcher,
         local_server(watch_application(watcher, settings), settings) as address,
@@ -46,8 +46,8 @@ def page(folder: Path) -> Iterator[httpx.Client]:
 
 
 def until(page: httpx.Client, holds: Callable[[dict[str, Any]], bool]) -> dict[str, Any]:
-    """Return the first state that fits; what is never told ends the test after a minute."""
-    for _ in range(3_000):
+    """Return the first state that fits; what is never told ends the test."""
+    for _ in range(1_000):
         state: dict[str, Any] = page.get("/state").json()["state"]
         if holds(state):
             return state
@@ -87,7 +87,7 @@ def test_the_page_loads_nothing_from_elsewhere(page: httpx.Client) -> None:
 
 
 def test_with_a_token_the_page_is_open_and_the_run_is_not(folder: Path) -> None:
-    settings = WebSettings(port=0, token=Token(SECRET))
+    settings = WebSettings(port=0, token=Token(SECRET), stop_seconds=1)
     with (
         Watcher(local_source(folder)) as watcher,
         local_server(watch_application(watcher, settings), settings) as address,

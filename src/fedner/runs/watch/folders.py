@@ -20,7 +20,7 @@ from fedner.runs.watch.results import (
     study_file,
 )
 from fedner.runs.watch.snapshot import Snapshot, Standing, View
-from fedner.runs.watch.source import Silent, Sink, cost_one, snapshot_of
+from fedner.runs.watch.source import Damage, Silent, Sink, cost_one, snapshot_of
 from fedner.runs.watch.tail import LineTail
 from fedner.runs.watch.tallies import Tally
 from fedner.settings import Study
@@ -57,6 +57,7 @@ class FolderSource:
         self._record = LineTail(folder / RECORD)
         self._tally = Tally([])
         self._is_begun = False
+        self._damage = Damage()
 
     def look(self) -> bool:
         """Read the rounds that are new.
@@ -70,10 +71,12 @@ class FolderSource:
             self._is_begun = True
             self._tally = Tally(self._names())
             self._sink.begin(self.folder.name, 0)
-        for line in new.lines:
-            record = parse_round(self._record.path, line, self._tally.round + 1)
-            self._tally.add(record)
-            self._sink.add(record)
+            self._damage.clear()
+        with self._damage.noted():
+            for line in new.lines:
+                record = parse_round(self._record.path, line, self._tally.round + 1)
+                self._tally.add(record)
+                self._sink.add(record)
         return new.has_more
 
     def snapshot(self) -> Snapshot:
@@ -174,8 +177,10 @@ def _ended(end: JobEnd, study: Study | None) -> Standing:
     """Return how a run stands whose newest job ended as told."""
     if end.outcome == "fault":
         names = tuple(sorted(end.missing))
-        why = "; ".join(f"{name}: {FAILURES[code]}" for name, code in sorted(end.missing.items()))
-        return Standing("waiting", why or end.words, names)
+        reasons = [FAILURES[end.missing[name]] for name in names]
+        if len(names) > 1:  # of one alone the name is said already
+            reasons = [f"{name}: {words}" for name, words in zip(names, reasons, strict=True)]
+        return Standing("waiting", "; ".join(reasons) or end.words, names)
     if end.outcome == "refused":
         found = refusals_in([end.words], [] if study is None else study.names)
         why = "; ".join(f"{name}: {', '.join(words)}" for name, words in found.items())

@@ -25,7 +25,7 @@ from fedner.runs.records import Incident
 from fedner.runs.reply_log import REPLIES
 from fedner.runs.watch.results import Kept, Results, platform_results, read_study
 from fedner.runs.watch.snapshot import Snapshot, Standing
-from fedner.runs.watch.source import Silent, Sink, cost_one, snapshot_of
+from fedner.runs.watch.source import Damage, Silent, Sink, cost_one, snapshot_of
 from fedner.runs.watch.tail import LineTail
 from fedner.runs.watch.tallies import Tally
 from fedner.settings import Study, parse_as
@@ -93,6 +93,7 @@ class PlatformSource:
         self._sink = sink or Silent()
         self._heard = self._anew()
         self._results: Kept[Results] | None = None
+        self._damage = Damage()
 
     def look(self) -> bool:
         """Read the lines that are new.
@@ -103,8 +104,10 @@ class PlatformSource:
         new = self._lines.read()
         if new.is_anew:
             self._begin(self._wanted or "")
-        for line in new.lines:
-            self._hear(self._parsed(line))
+            self._damage.clear()
+        with self._damage.noted():
+            for line in new.lines:
+                self._hear(self._parsed(line))
         return new.has_more
 
     def snapshot(self) -> Snapshot:

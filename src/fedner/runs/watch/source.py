@@ -1,7 +1,10 @@
 """Where a watched run is read from; every kind of place has a file beside this one."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Protocol
 
+from fedner.errors import FednerError
 from fedner.federated.record import RoundRecord
 from fedner.runs.watch.results import Results, privacy_view, rounds_of
 from fedner.runs.watch.snapshot import Marks, PlatformView, Snapshot, Standing, View
@@ -32,6 +35,32 @@ class Silent:
 
     def add(self, record: RoundRecord) -> None:
         """Hear nothing."""
+
+
+class Damage:
+    """What is wrong with a file of lines: it stays wrong until the file is another one."""
+
+    def __init__(self) -> None:
+        self._found: tuple[str, str] | None = None
+
+    @contextmanager
+    def noted(self) -> Iterator[None]:
+        """Note an error of the block, and raise it again in place of every later block.
+
+        Raises:
+            FednerError: A line is damaged, or one before it was.
+        """
+        if self._found is not None:
+            raise FednerError(*self._found)
+        try:
+            yield
+        except FednerError as error:
+            self._found = (error.message, error.hint)
+            raise
+
+    def clear(self) -> None:
+        """Begin anew, with another file."""
+        self._found = None
 
 
 class Source(Protocol):
@@ -150,27 +179,31 @@ def _row(name: str, tally: Tally, results: Results, gone: frozenset[str]) -> Pla
 
 def _notes(study: Study | None, tally: Tally, view: View) -> dict[str, str]:
     """Return why a chart may be empty, by its name."""
-    notes: dict[str, str] = {}
+    notes = {"loss": _loss_note(study, view), "f1": _f1_note(study, view)}
     if tally.spending.is_unbounded:
         notes["epsilon"] = "Epsilon is infinite: something was released without noise."
-    if view == "platform":
-        notes["loss"] = "The platform's folder keeps no training losses by round."
-        notes["f1"] = "Scores stand here when the run has finished on this platform."
-        return notes
-    if study is None:
-        return notes
-    if study.privacy.enabled:
-        notes["loss"] = "Under differential privacy no platform sends its training loss."
-    else:
-        notes["loss"] = "No platform has sent a training loss yet, or their policies withhold it."
-    if study.is_deployed and study.privacy.scores is None:
-        notes["f1"] = "A deployed study under differential privacy sends no scores by round."
-    elif study.training.evaluate_every == 0:
-        notes["f1"] = "The study asks for no scores by round (training.evaluate_every = 0)."
-    else:
-        notes["f1"] = "No round has been scored yet."
-    if not study.privacy.enabled:
+    elif study is not None and not study.privacy.enabled:
         notes["epsilon"] = "Without differential privacy there is no epsilon."
     else:
-        notes.setdefault("epsilon", "Nothing was released yet, or its cost is being computed.")
+        notes["epsilon"] = "Nothing was released yet, or its cost is being computed."
     return notes
+
+
+def _loss_note(study: Study | None, view: View) -> str:
+    if view == "platform":
+        return "The platform's folder keeps no training losses by round."
+    if study is not None and study.privacy.enabled:
+        return "Under differential privacy no platform sends its training loss."
+    return "No platform has sent a training loss yet, or their policies withhold it."
+
+
+def _f1_note(study: Study | None, view: View) -> str:
+    if view == "platform":
+        return "The platform's folder keeps no scores by round; those at the end stand above."
+    if study is None:
+        return "No round has been scored yet."
+    if study.is_deployed and study.privacy.scores is None:
+        return "A deployed study under differential privacy sends no scores by round."
+    if study.training.evaluate_every == 0 and study.privacy.scores is None:
+        return "The study asks for no scores by round (training.evaluate_every = 0)."
+    return "No round has been scored yet."

@@ -66,9 +66,10 @@ class Tally:
     def add(self, record: RoundRecord) -> None:
         """Count the next round."""
         self.round = record.round
-        self.seconds += record.seconds
-        self.recent.append(record.seconds)
-        self._draw("pace", "seconds", record.round, record.seconds)
+        if record.seconds > 0:  # a platform does not know of its first round
+            self.seconds += record.seconds
+            self.recent.append(record.seconds)
+            self._draw("pace", "seconds", record.round, record.seconds)
         self._add_losses(record)
         self._add_scores(record)
         self.add_bytes(record.bytes_up, record.bytes_down)

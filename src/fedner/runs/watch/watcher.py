@@ -4,7 +4,7 @@ import hashlib
 import json
 import threading
 import time
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from fedner.errors import FednerError
@@ -94,6 +94,7 @@ class Watcher:
         self._source = source
         self._is_closed = threading.Event()
         self._state: State | None = None
+        self._told: tuple[Snapshot, str] | None = None
         self._accountant = ""
         self._is_over = False
         self._threads = [
@@ -133,17 +134,21 @@ class Watcher:
         except FednerError as error:
             problem = error
         try:
-            shown = state_json(self._source.snapshot(), problem)
+            shown = self._source.snapshot()
         except FednerError as error:
-            self._keep(_damaged(error))
-            return
-        if self._accountant and shown["privacy"] is not None:
-            shown["notes"]["epsilon"] = self._accountant
-        self._keep(shown)
+            shown, problem = Snapshot("", "", "local", _UNKNOWN), error
+        if self._accountant and shown.privacy is not None:
+            shown = replace(shown, notes={**shown.notes, "epsilon": self._accountant})
+        self._keep(shown, problem)
 
-    def _keep(self, shown: dict[str, Any]) -> None:
-        self._is_over = shown["standing"]["is_over"]
-        data = json.dumps(shown, ensure_ascii=False, separators=(",", ":")).encode()
+    def _keep(self, shown: Snapshot, problem: FednerError | None) -> None:
+        """Keep a state, unless it is the one that is kept already."""
+        told = (shown, str(problem))
+        if told == self._told:
+            return
+        self._told, self._is_over = told, shown.standing.is_over
+        stated = state_json(shown, problem)
+        data = json.dumps(stated, ensure_ascii=False, separators=(",", ":")).encode()
         self._state = State(data, hashlib.sha256(data).hexdigest()[:32])
 
     def _cost(self) -> None:
@@ -158,9 +163,3 @@ class Watcher:
             taken = time.perf_counter() - began
             rest = 0.0 if self._is_over else max(LOOK_SECONDS, _REST * taken)
             self._is_closed.wait(rest if was_asked else 1.0)
-
-
-def _damaged(error: FednerError) -> dict[str, Any]:
-    """Return the state of a run of which nothing can be shown."""
-    shown = Snapshot("", "", "local", _UNKNOWN)
-    return state_json(shown, error)

@@ -12,6 +12,7 @@ const LEFT = 56;
 const NUM_STYLES = 8;
 const MOST_ROWS = 200;
 const MOST_MARKS = 12; // on one line
+const MOST_BANDS = 5; // more would hide the lines
 
 const drawn = (name, attributes, ...children) => {
   const element = document.createElementNS(SVG, name);
@@ -29,7 +30,8 @@ export function styleOf(index) {
 function mark(index, x, y, size = 4.2) {
   const place = { class: "mark" };
   const points = (pairs) => pairs.map(([a, b]) => `${x + a * size},${y + b * size}`).join(" ");
-  switch (index < 0 ? -1 : index % NUM_STYLES) {
+  // Past the last style colours come again, with another mark.
+  switch (index < 0 ? -1 : (index + Math.floor(index / NUM_STYLES)) % NUM_STYLES) {
     case -1:
     case 0:
       return drawn("circle", { ...place, cx: x, cy: y, r: size * 0.9 });
@@ -120,8 +122,9 @@ export class Chart {
     this.table.append(this.tablePlace);
     this.table.addEventListener("toggle", () => this.showTable());
     const how = make("span", { class: "heard", id: `${id}-how` }, "Arrow keys read the values round by round.");
-    const head = make("figcaption", {}, make("h2", { id: `${id}-title` }, what.title), this.lead, how);
-    this.element.append(head, this.plot, this.said, this.legend, this.table);
+    const under = make("div", { class: "under" }, this.lead, this.said); // one in the place of the other
+    const head = make("figcaption", {}, make("h2", { id: `${id}-title` }, what.title), under, how);
+    this.element.append(head, this.plot, this.legend, this.table);
     this.plot.addEventListener("keydown", (event) => this.onKey(event));
     this.plot.addEventListener("pointermove", (event) => this.onPointer(event));
     this.plot.addEventListener("pointerleave", () => this.moveTo(null));
@@ -195,7 +198,7 @@ export class Chart {
     const isFaded = this.focus !== null && this.focus !== series.name;
     const group = drawn("g", { class: `series ${styleOf(series.index)}${isFaded ? " faded" : ""}` });
     const points = series.points.map((point) => [this.x(series.isTotal ? point[1] : (point[0] + point[1]) / 2), this.y(valueOf(series, point)), point]);
-    if (!series.isTotal && points.some(([, , point]) => point.length > 3)) {
+    if (this.series.length <= MOST_BANDS && !series.isTotal && points.some(([, , point]) => point.length > 3)) {
       const up = points.map(([x, , point]) => `${x.toFixed(1)},${this.y(point[4] ?? point[2]).toFixed(1)}`);
       const down = points.map(([x, , point]) => `${x.toFixed(1)},${this.y(point[3] ?? point[2]).toFixed(1)}`).reverse();
       group.append(drawn("polygon", { class: "band", points: [...up, ...down].join(" ") }));

@@ -193,7 +193,7 @@ function standingOf(each, state) {
   if (waits.includes(each.name)) return "\u26a0 waited for";
   if (each.is_missing) return isOver ? "missing at last" : "\u26a0 missing";
   if (phase === "done") return "done";
-  return state.round && !isOver ? "takes part" : "";
+  return state.round && ["running", "finishing"].includes(phase) ? "takes part" : "";
 }
 
 function showCharts(state, names) {

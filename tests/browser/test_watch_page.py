@@ -9,8 +9,10 @@ from typing import Any
 
 import pytest
 
-pytest.importorskip("playwright")
-pytest.importorskip("starlette")
+if os.environ.get("FEDNER_BROWSER") != "required":
+    pytest.importorskip("playwright", reason="needs Playwright: make test-browser")
+    pytest.importorskip("uvicorn", reason="needs the extra serve")
+
 from playwright.sync_api import Browser, Page, expect, sync_playwright
 
 from fedner.inference.service.settings import Token, WebSettings
@@ -31,6 +33,7 @@ from watched_runs import (
 )
 
 pytestmark = pytest.mark.browser
+IS_REQUIRED = os.environ.get("FEDNER_BROWSER") == "required"
 SECRET = "0123456789abcdef0123"
 _SECONDS = 20_000  # milliseconds that anything may take on a busy machine
 expect.set_options(timeout=_SECONDS)
@@ -40,7 +43,9 @@ expect.set_options(timeout=_SECONDS)
 def browser() -> Iterator[Browser]:
     path = os.environ.get("FEDNER_CHROMIUM") or shutil.which("chromium")
     if path is None:
-        pytest.skip("there is no Chromium; name one in FEDNER_CHROMIUM")
+        if IS_REQUIRED:
+            pytest.fail("no chromium on the path: apt-get install chromium, or FEDNER_CHROMIUM")
+        pytest.skip("needs chromium on the path, or FEDNER_CHROMIUM: make test-browser")
     with sync_playwright() as playwright:
         opened = playwright.chromium.launch(executable_path=path, args=["--no-sandbox"])
         yield opened
@@ -62,7 +67,7 @@ def opened(
     browser: Browser, folder: Path, token: str | None = None, **options: Any
 ) -> Iterator[Page]:
     """The page of a run; what its console said wrong, and what it asked elsewhere, is a failure."""
-    settings = WebSettings(port=0, token=None if token is None else Token(token))
+    settings = WebSettings(port=0, token=None if token is None else Token(token), stop_seconds=1)
     with (
         Watcher(open_source(folder)) as watcher,
         local_server(watch_application(watcher, settings), settings) as address,
