@@ -66,9 +66,10 @@ def train(folder: Path, words: str, context: str | None) -> None:
 
 
 @contextlib.contextmanager
-def served(model: Path, log: Path) -> Iterator[tuple[str, int, int]]:
+def served(model: Path, log: Path, precision: str) -> Iterator[tuple[str, int, int]]:
     """Serve a model in a process of its own; yields host, port and process."""
     command = [sys.executable, "-m", "fedner", "serve", str(model), "--port", "0", "--json"]
+    command += ["--precision", precision]
     with (
         log.open("w") as errors,
         subprocess.Popen(command, stdout=subprocess.PIPE, stderr=errors, text=True) as server,
@@ -182,14 +183,14 @@ def rows_of(name: str, done: Load) -> list[tuple[str, float, str]]:
 
 
 def measured(
-    name: str, words: str, context: str | None, number: int, rate: float
+    name: str, words: str, context: str | None, number: int, rate: float, precision: str
 ) -> list[tuple[str, float, str]]:
     """Train, serve and load one model."""
     body = json.dumps({"text": note()}).encode()
     with tempfile.TemporaryDirectory() as folder:
         model = Path(folder) / "tagger"
         train(model, words, context)
-        with served(model, Path(folder) / "serve.log") as place:
+        with served(model, Path(folder) / "serve.log", precision) as place:
             done = asyncio.run(load(place, body, number, rate))
     pace = f"{rate:g} requests/s" if rate else "as fast as answers come"
     return rows_of(f"{name}, {pace}", done)
@@ -202,15 +203,16 @@ def main(arguments: list[str] | None = None) -> list[tuple[str, float, str]]:
     parser.add_argument("--minilm", help="the folder of MiniLM; without it only word vectors")
     parser.add_argument("--requests", type=int, default=200)
     parser.add_argument("--rate", type=float, default=20.0, help="requests a second; 0: no pause")
+    parser.add_argument("--precision", choices=("float32", "bfloat16"), default="float32")
     asked = parser.parse_args(arguments or [])
     words = asked.words or "hashed"
     if asked.requests > 1_000_000 or asked.rate > 1_000:
         raise SystemExit("at most 1,000,000 requests, at most 1,000 a second")
     name = "hashed words" if words == "hashed" else Path(words).name
-    rows = measured(name, words, None, asked.requests, asked.rate)
+    rows = measured(name, words, None, asked.requests, asked.rate, asked.precision)
     if asked.minilm:
         label = f"{name} and MiniLM"
-        rows += measured(label, words, asked.minilm, asked.requests, asked.rate)
+        rows += measured(label, words, asked.minilm, asked.requests, asked.rate, asked.precision)
     return rows
 
 
