@@ -66,7 +66,7 @@ def _stored(platform: PlatformInput, inputs: Inputs, folder: Path) -> PlatformIn
         parts["-test"] = _read(platform, platform.test_data, inputs)
     whole = list(parts.values())
     names = {ending: folder / f"{platform.name}{ending}.jsonl" for ending in parts}
-    kept = {ending: _kept(part.sentences, inputs) for ending, part in parts.items()}
+    kept = {ending: _kept(part.sentences, platform, inputs) for ending, part in parts.items()}
     for ending, path in names.items():
         documents = as_documents(kept[ending])
         write_documents(path, documents, name=platform.name, labels=parts[ending].labels)
@@ -137,9 +137,11 @@ def _read(platform: PlatformInput, source: str, inputs: Inputs) -> _Read:
     return _Read(tuple(sorted(labels)), tuple(corpus.documents), sentences, log, prepared.changes)
 
 
-def _kept(sentences: Sequence[Sentence], inputs: Inputs) -> Sequence[Sentence]:
-    """Return the sentences; of a rehearsal a few, those with mentions first."""
-    if not inputs.is_rehearsal or len(sentences) <= REHEARSED_SENTENCES:
+def _kept(
+    sentences: Sequence[Sentence], platform: PlatformInput, inputs: Inputs
+) -> Sequence[Sentence]:
+    """Return the sentences; of a rehearsal on own data a few, those with mentions first."""
+    if not inputs.is_rehearsal or platform.data.startswith(SYNTHETIC):
         return sentences
     order = seeded(inputs.first_seed, "rehearsal").permutation(len(sentences)).tolist()
     order.sort(key=lambda at: not sentences[at].entities)
