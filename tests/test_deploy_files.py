@@ -1,6 +1,7 @@
 """The container file and the compose file: what they name is there, and they may do little."""
 
 import re
+import runpy
 import socket
 import subprocess
 import sys
@@ -81,3 +82,26 @@ def test_healthy_reads_the_kernels_table_of_connections(wanted: str) -> None:
         assert listening == (1 if wanted == "connected" else 0)
         platform.connect(("127.0.0.1", port))
         assert subprocess.run(asked, check=False).returncode == 0
+
+
+@pytest.mark.parametrize(
+    ("own", "other", "state", "healthy"),
+    [
+        ("1F42", "0000", "0A", {"listens", "either"}),
+        ("1F42", "A000", "01", set()),  # a member that is connected here, and nobody listens
+        ("A000", "1F42", "01", {"connected", "either"}),
+        ("A000", "1F42", "02", set()),  # asked, and not answered yet
+        ("1F42", "A000", "06", set()),  # over, and kept for a while
+        ("1F43", "1F43", "0A", set()),
+    ],
+)
+def test_healthy_tells_connections_apart(
+    tmp_path: Path, own: str, other: str, state: str, healthy: set[str]
+) -> None:
+    is_healthy = runpy.run_path(str(ROOT / "deploy" / "healthy.py"))["is_healthy"]
+    table = tmp_path / "tcp"
+    table.write_text(f"  sl  local rem st\n   0: 0100007F:{own} 0100007F:{other} {state} 0:0 0\n")
+    tables = (table, tmp_path / "tcp6")
+    assert {
+        each for each in ("listens", "connected", "either") if is_healthy(each, 8002, tables)
+    } == (healthy)

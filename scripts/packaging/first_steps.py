@@ -96,8 +96,8 @@ def look(install: Install, version: str, missing: frozenset[str] = frozenset()) 
     _expect(inside, "fedner is not imported from the environment", place)
     said = install.run("fedner", "--version")
     _expect(version in said, f"`fedner --version` does not say {version}", said)
+    said = install.run("fedner", "--help")
     for name in ("train", "predict", "platform"):
-        said = install.run("fedner", "--help")
         _expect(f" {name} " in said, f"`fedner --help` does not list {name}", said)
     compiled = ["python", "-W", "error", "-m", "compileall", "-q", "-f"]
     install.run(*compiled, str(Path(place.strip()).parent))

@@ -134,7 +134,7 @@ def direct_dependencies(root: Path = ROOT, names: tuple[str, ...] | None = None)
 def resolve(wanted: list[str], *options: str) -> dict[str, Any]:
     """Return pip's report on what it would install from the public index.
 
-    pip fetches what it reports on: with torch that is 3 GB.
+    pip fetches what it reports on: with torch that is gigabytes.
     """
     with TemporaryDirectory(prefix="fedner-licences-") as place:
         python = environment(found([OLDEST])[OLDEST], Path(place) / "environment")

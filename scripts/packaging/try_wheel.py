@@ -2,7 +2,7 @@
 
 Where torch is installed too (`--torch`), a small federation is trained and predicts. Without torch
 an environment takes seconds, and all is tried that needs none: the command line, reading, scoring,
-and that every module imports. On Linux the torch of the public index brings 3 GB of CUDA libraries;
+and that every module imports. On Linux the torch of the public index brings gigabytes of CUDA;
 where pip knows a folder or an index with a torch for CPUs, that one is taken. The libraries are
 fetched by uv where it is installed, which unpacks them once for all environments; the wheel is
 installed by pip.
