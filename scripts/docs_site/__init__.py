@@ -1,1 +1,1 @@
-"""What `make docs` does beside MkDocs: pages for commands, sources and notebooks; no file is copied by hand."""
+"""What `make docs` does beside MkDocs: pages for commands, sources and notebooks."""

@@ -47,7 +47,9 @@ def problems(site: Path) -> list[str]:
     for name, page in pages.items():
         found += [f"{name} loads {each}" for each in sorted(page.loads) if _is_foreign(each)]
         local = sorted(each for each in page.links | page.loads if not _has_scheme(each))
-        found += [f"{name} links to {each}" for each in local if not _leads(site, pages, name, each)]
+        found += [
+            f"{name} links to {each}" for each in local if not _leads(site, pages, name, each)
+        ]
     return found
 
 

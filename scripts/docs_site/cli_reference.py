@@ -15,8 +15,8 @@ from fedner.cli.app import app
 
 OPENING = """# The command line
 
-Every command, argument and option, made from the commands themselves when this site was built (fedner {version}).
-`fedner COMMAND --help` says the same in a terminal.
+Every command, argument and option, made from the commands themselves when this site was built
+(fedner {version}). `fedner COMMAND --help` says the same in a terminal.
 """
 HEAD = "| {kind} | what it is | default |\n|---|---|---|"
 

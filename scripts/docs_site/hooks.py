@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import Any
 
 from mkdocs.structure.files import File, Files
+from scripts.docs_site import cli_reference, links, notebook_pages
 
 from fedner.version import __version__
-from scripts.docs_site import cli_reference, links, notebook_pages
 
 ROOT = Path(__file__).resolve().parents[2]
 FOREIGN_WORKER = "https://unpkg.com/iframe-worker/shim"
@@ -21,10 +21,9 @@ CLI = "reference/cli/index.md"
 
 def on_config(config: Any) -> Any:
     """Put a line for every command into the navigation."""
+    held = [path for path in cli_reference.pages(__version__) if path != CLI]
     pages = [{"All commands": CLI}]
-    for path in cli_reference.pages(__version__):
-        if path != CLI:
-            pages.append({posixpath.basename(path).removesuffix(".md"): path})
+    pages += [{posixpath.basename(path).removesuffix(".md"): path} for path in held]
     for section in config.nav:
         for inner in next(iter(section.values())):
             if isinstance(inner, dict) and CLI in inner.values():

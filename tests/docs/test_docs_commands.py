@@ -33,7 +33,9 @@ FOREIGN = re.compile(
     r"^(?:ss|sleep|find|openssl|useradd|install|cp|cd|tar|systemctl|systemd-analyze|python3|\S+/pip"
     r"|python3\.11|runuser|\.venv|cat|make|python|fedner)\b"
 )
-OTHERS_FEDNER = re.compile(r"^(?:useradd|install) ")  # lines in which fedner is a user, not a program
+OTHERS_FEDNER = re.compile(
+    r"^(?:useradd|install) "
+)  # lines in which fedner is a user, not a program
 # Blocks without a command, by how they begin, and what they are.
 OUTPUTS = {
     "version, visible, errors": "the rooms of the house",
@@ -142,7 +144,9 @@ def test_modules_scripts_and_targets_that_pages_name_are_there() -> None:
 
 def test_targets_in_blocks_are_there() -> None:
     targets = re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(), re.M)
-    called = [line.split()[1] for each in SHELL for line in shell_lines(each) if line[:5] == "make "]
+    called = [
+        line.split()[1] for each in SHELL for line in shell_lines(each) if line[:5] == "make "
+    ]
     assert set(called) <= set(targets)
 
 

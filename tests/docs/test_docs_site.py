@@ -11,12 +11,12 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
 import pytest
 from pages import PAGES, ROOT, prose
+from scripts.docs_site import cli_reference, links, notebook_pages
+from scripts.docs_site.check import problems
 from typer.main import get_command
 
 import fedner
 from fedner.cli.app import app
-from scripts.docs_site import cli_reference, links, notebook_pages
-from scripts.docs_site.check import problems
 
 REFERENCE = sorted((ROOT / "docs" / "reference").glob("*.md"))
 
