@@ -70,7 +70,7 @@ test-browser: $(STAMP)  ## the pages in a real browser: Debian's Chromium, drive
 	@command -v chromium >/dev/null || { [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null \
 		&& apt-get update -qq && apt-get install -y -qq --no-install-recommends chromium; } \
 		|| { echo "the browser tests need chromium: sudo apt-get install chromium, or FEDNER_CHROMIUM=/path/to/it"; exit 1; }
-	FEDNER_BROWSER=required $(BIN)/python -m pytest -m browser tests/browser tests/runs/watch
+	FEDNER_BROWSER=required $(BIN)/python -m pytest -m browser tests/browser
 
 check: $(STAMP)  ## format, lint, types, direction of imports
 	$(BIN)/python scripts/check.py
