@@ -142,7 +142,7 @@ class Job:
         for path in (self.out,) if is_begun else (self.out, self.skipped_file):
             if os.path.lexists(path):
                 raise FednerError(
-                    f"{path} is already there", "Choose another --out: predicting never overwrites."
+                    f"{path} is already there", "Choose another --out: nothing is overwritten."
                 )
         if not self.out.resolve().parent.is_dir():
             raise FednerError(
