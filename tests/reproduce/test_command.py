@@ -116,7 +116,9 @@ def test_it_goes_on_only_where_it_is_asked_to_and_names_each_command_once(
 ) -> None:
     monkeypatch.setattr(opening, "command_of", lambda: ["reproduce", NAME])
     assert invoke(tmp_path).exit_code == 0
-    again = invoke(tmp_path)
+    with monkeypatch.context() as reading:  # it is refused before anything is read
+        reading.setattr(opening, "stored", lambda _: pytest.fail("read"))
+        again = invoke(tmp_path)
     assert isinstance(again.exception, FednerError)
     assert "has a study already" in str(again.exception)
     for _ in range(2):
@@ -329,7 +331,7 @@ def test_no_cell_is_given_to_the_pool_after_the_time(
     pool, clock = _Pool(), iter(range(100))
     pooled(monkeypatch, pool)
     monkeypatch.setattr(time, "monotonic", lambda: float(next(clock)))
-    run_study(Run(STUDY, held_at(tmp_path), jobs=4, seconds=6.0, begun=0.0))
+    run_study(Run(STUDY, held_at(tmp_path), jobs=6, seconds=6.0, begun=0.0))
     assert 0 < len(pool.given) < 6
     assert sorted(read_cells(tmp_path)) == sorted(pool.given)  # what has begun is waited for
 
