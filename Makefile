@@ -4,6 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 BENCH_STAMP := $(VENV)/.installed-bench
+DOCS_STAMP := $(VENV)/.installed-docs
 MUTATION_STAMP := $(VENV)/.installed-mutation
 PACKAGE_STAMP := $(VENV)/.installed-package
 # What `make wheelhouse`, `make sbom` and `make test-package` take: extras, a Python, those that get torch.
@@ -19,7 +20,10 @@ FEDERATION_flower := flwr[simulation]==1.41.*
 FEDERATION_flare := nvflare==2.9.*
 FEDERATION_pfl := pfl==0.6.*
 
-.PHONY: help setup demo trial test test-deployment test-faults test-hours test-slow check format mutation bench bench-peers bench-federations package test-package wheelhouse sbom licences lint-deploy release-check clean
+# Sets have the same order in every run; the processes that tests start find fedner compiled.
+STEADY := PYTHONHASHSEED=0 PYTHONDONTWRITEBYTECODE=
+
+.PHONY: help setup demo trial test test-browser test-deployment test-faults test-hours test-slow check format docs notebooks mutation bench bench-peers bench-federations package test-package wheelhouse sbom licences lint-deploy release-check clean
 .DEFAULT_GOAL := help
 
 help:  ## list the targets
@@ -47,10 +51,11 @@ trial: $(STAMP)  ## a federation over FLARE on this machine: server, three platf
 	$(BIN)/fedner federation trial
 
 test: $(STAMP)  ## the default tests (no corpora needed)
-	$(BIN)/python -m pytest -n 2 -m "not slow and not deployment"
+	@# Neighbours stay together, so that they share what they make.
+	$(STEADY) $(BIN)/python -m pytest -n 2 --dist worksteal -m "not slow and not deployment and not browser"
 
 test-deployment: $(STAMP)  ## federations of real processes over FLARE: parity, faults
-	$(BIN)/python -m pytest -n 2 --dist loadfile -m "deployment and not slow" tests/deployment
+	$(STEADY) $(BIN)/python -m pytest -n 2 --dist loadfile -m "deployment and not slow" tests/deployment
 
 test-faults: $(STAMP)  ## 50 random kill points and long faults over FLARE; goes on where it was stopped
 	$(BIN)/python -m pytest -s -m "deployment and slow" tests/deployment
@@ -59,7 +64,13 @@ test-hours: $(STAMP)  ## three platforms for two hours of rounds: do memory, thr
 	FEDNER_HOURS=$${FEDNER_HOURS:-2} $(BIN)/python -m pytest -s tests/deployment/test_long_running.py
 
 test-slow: $(STAMP)  ## the long suites: fuzzing, real corpora at full size, kill -9
-	$(BIN)/python -m pytest -n 2 -m "slow and not deployment"
+	$(BIN)/python -m pytest -n 2 -m "slow and not deployment and not browser"
+
+test-browser: $(STAMP)  ## the pages in a real browser: Debian's Chromium, driven by Playwright
+	@command -v chromium >/dev/null || { [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null \
+		&& apt-get update -qq && apt-get install -y -qq --no-install-recommends chromium; } \
+		|| { echo "the browser tests need chromium: sudo apt-get install chromium, or FEDNER_CHROMIUM=/path/to/it"; exit 1; }
+	FEDNER_BROWSER=required $(BIN)/python -m pytest -m browser tests/browser
 
 check: $(STAMP)  ## format, lint, types, direction of imports
 	$(BIN)/python scripts/check.py
@@ -67,6 +78,17 @@ check: $(STAMP)  ## format, lint, types, direction of imports
 format: $(STAMP)  ## let ruff fix what it can
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
+
+$(DOCS_STAMP): $(STAMP)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[docs]'
+	touch $@
+
+docs: $(DOCS_STAMP)  ## build the site of the documentation into site/; a broken link is an error
+	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict --quiet
+	$(BIN)/python -m scripts.docs_site.check site
+
+notebooks: $(DOCS_STAMP)  ## run the notebooks of the documentation
+	$(BIN)/python -m pytest -m slow tests/docs/test_notebooks.py
 
 $(MUTATION_STAMP): $(STAMP)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[mutation]'
@@ -123,4 +145,4 @@ release-check: $(STAMP)  ## do version, CHANGELOG and tag agree?
 	$(BIN)/python scripts/release.py check
 
 clean:  ## remove what the other targets made
-	rm -rf $(VENV) $(PEERS) $(FEDERATIONS:%=.venv-%) .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis .mutation dist
+	rm -rf $(VENV) $(PEERS) $(FEDERATIONS:%=.venv-%) .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis .mutation dist site

@@ -10,7 +10,7 @@ from multiprocessing.connection import Connection
 from typing import Any
 
 Say = Callable[[str], None]  # tells how far a run is; "go ..." comes back when more is granted
-_SECONDS = 120
+_SECONDS = 300
 _FORKS = get_context("forkserver")
 _FORKS.set_forkserver_preload(
     ["torch", "dp_accounting.rdp", "fedner.federated.run", "fedner.privacy.ledger"]

@@ -20,6 +20,7 @@ from fedner.corpus.sentence import Entity, Sentence
 from fedner.corpus.splits import holdout
 from fedner.errors import FednerError
 from fedner.models.averaged import AnyTagger
+from fedner.models.device import seed_dropout
 from fedner.models.features import Batch, EncodedCorpus, TagSpace, collate, select
 from fedner.models.graphed import RecordedSteps, autocast, recorded_steps
 from fedner.models.tagger import Tagger
@@ -324,7 +325,7 @@ def _train_epoch(
         if recorded is not None:
             loss, gradient = recorded.gradients(chosen, dropout_seed(seed, epoch, step))
         else:
-            torch.manual_seed(dropout_seed(seed, epoch, step))
+            seed_dropout(corpus.device, dropout_seed(seed, epoch, step))
             batch = collate(corpus, chosen)
             loss, gradient = gradients(tagger, batch, mixed_precision=settings.mixed_precision)
         clipped = clip_by_norm(gradient, settings.max_grad_norm)

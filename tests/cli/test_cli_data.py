@@ -3,6 +3,7 @@
 import json
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -26,9 +27,7 @@ LONDON NNP I-NP I-LOC
 """
 
 
-def run(*arguments: object) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "fedner", *map(str, arguments)]
-    return subprocess.run(command, capture_output=True, text=True, check=False)
+Run = Callable[..., tuple[int, str, str]]
 
 
 def run_json(*arguments: object) -> dict:
@@ -99,18 +98,20 @@ def test_inspect_finishes_on_a_bad_input_and_says_what_is_wrong(brat: Path) -> N
         assert problem["hint"]
 
 
-def test_a_strict_command_reports_every_problem_at_once_and_exits_2(brat: Path) -> None:
+def test_a_strict_command_reports_every_problem_at_once_and_exits_2(
+    brat: Path, fedner: Run
+) -> None:
     (brat / "two.ann").write_text("T1\tDrug 0 7\tIbuprofen\nT2\tDrug 90 95\tgone\n")
     out = brat.parent / "out.jsonl"
-    result = run("data", "convert", brat, out, "--to", "jsonl")
-    assert result.returncode == 2
-    assert "two.ann:1" in result.stderr
-    assert "two.ann:2" in result.stderr
-    assert "--lenient" in result.stderr
+    code, _, error = fedner("data", "convert", brat, out, "--to", "jsonl")
+    assert code == 2
+    assert "two.ann:1" in error
+    assert "two.ann:2" in error
+    assert "--lenient" in error
     assert not out.exists()
-    result = run("data", "convert", brat, out, "--to", "jsonl", "--lenient", "--json")
-    assert result.returncode == 0
-    assert json.loads(result.stdout)["mentions"] == 4
+    code, said, _ = fedner("data", "convert", brat, out, "--to", "jsonl", "--lenient", "--json")
+    assert code == 0
+    assert json.loads(said)["mentions"] == 4
     assert out.exists()
 
 
@@ -125,12 +126,12 @@ def test_convert_to_columns_and_back(conll: Path, tmp_path: Path) -> None:
     assert run_json("data", "inspect", kept)["tokens"] == 7
 
 
-def test_convert_does_not_overwrite_unasked(conll: Path, tmp_path: Path) -> None:
+def test_convert_does_not_overwrite_unasked(conll: Path, tmp_path: Path, fedner: Run) -> None:
     out = tmp_path / "out.jsonl"
     out.write_text("precious")
-    result = run("data", "convert", conll, out, "--to", "jsonl")
-    assert result.returncode == 2
-    assert "--overwrite" in result.stderr
+    code, _, error = fedner("data", "convert", conll, out, "--to", "jsonl")
+    assert code == 2
+    assert "--overwrite" in error
     assert out.read_text() == "precious"
 
 
@@ -191,13 +192,13 @@ def test_score_of_column_files_with_a_paired_test(tmp_path: Path) -> None:
     assert found["against"]["p_value"] < 0.01
 
 
-def test_score_refuses_other_tokens(tmp_path: Path) -> None:
+def test_score_refuses_other_tokens(tmp_path: Path, fedner: Run) -> None:
     gold, other = tmp_path / "gold.tsv", tmp_path / "other.tsv"
     gold.write_text("a\tB-X\n")
     other.write_text("z\tB-X\n")
-    result = run("score", gold, other)
-    assert result.returncode == 2
-    assert "other tokens" in result.stderr
+    code, _, error = fedner("score", gold, other)
+    assert code == 2
+    assert "other tokens" in error
 
 
 def test_score_of_brat_folders(brat: Path, tmp_path: Path) -> None:
@@ -205,13 +206,15 @@ def test_score_of_brat_folders(brat: Path, tmp_path: Path) -> None:
     assert found["strict"]["micro"]["f1"] == 1.0
 
 
-def test_an_unknown_path_is_an_error_with_a_hint(tmp_path: Path) -> None:
+def test_an_unknown_path_is_an_error_with_a_hint(tmp_path: Path, fedner: Run) -> None:
     (tmp_path / "corpus.tsv").write_text("a\tO\n")
-    result = run("data", "inspect", tmp_path / "corpsu.tsv")
-    assert result.returncode == 2
-    assert "corpus.tsv" in result.stderr
-    assert "Traceback" not in result.stderr
-    assert "Traceback" in run("data", "inspect", tmp_path / "corpsu.tsv", "--debug").stderr
+    code, _, error = fedner("data", "inspect", tmp_path / "corpsu.tsv")
+    assert code == 2
+    assert "corpus.tsv" in error
+    assert "Traceback" not in error
+    command = [sys.executable, "-m", "fedner", "data", "inspect", "corpsu.tsv", "--debug"]
+    shown = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert "Traceback" in shown.stderr
 
 
 def test_help_imports_neither_torch_nor_numpy() -> None:

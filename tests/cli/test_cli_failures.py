@@ -41,6 +41,7 @@ COMMANDS = {
     "report": [NOTHING],
     "errors": [NOTHING, "--platform", "x"],
     "predict": [NOTHING, "-"],
+    "suggest": [NOTHING, "-", "--out", "out.json"],
     "redact": [NOTHING, __file__, "--out", "out"],
     "redaction key": [__file__],
     "redaction calibrate": [NOTHING, NOTHING, "--recall", "0.9"],
@@ -86,21 +87,6 @@ def every_command() -> dict[str, typer.core.TyperCommand]:
         else:
             found |= {f"{name} {each}": one for each, one in inner.items()}
     return found
-
-
-@pytest.fixture
-def fedner(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path):
-    """Run the command line in this process, as `fedner` does; the folder is an empty one."""
-    monkeypatch.chdir(tmp_path)
-
-    def run(*arguments: object) -> tuple[int, str, str]:
-        monkeypatch.setattr(sys, "argv", ["fedner", *map(str, arguments)])
-        with pytest.raises(SystemExit) as done:
-            cli.main()
-        said = capsys.readouterr()
-        return int(done.value.code or 0), said.out, said.err
-
-    return run
 
 
 def test_every_command_is_tried() -> None:

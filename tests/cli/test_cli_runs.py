@@ -9,6 +9,7 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -18,6 +19,7 @@ from typer.testing import CliRunner
 from fedner.cli.app import app
 from fedner.errors import FednerError
 from fedner.federated.checkpoints import read_state
+from few_settings import few_settings
 
 FEDERATION = """
 title = "tiny"
@@ -52,12 +54,6 @@ ONE_THREAD = {**os.environ, "OMP_NUM_THREADS": "1"}
 
 def command(*arguments: object) -> list[str]:
     return [sys.executable, "-m", "fedner", *map(str, arguments)]
-
-
-def run(*arguments: object) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        command(*arguments), capture_output=True, text=True, check=False, env=ONE_THREAD
-    )
 
 
 def shown(*arguments: object) -> str:
@@ -100,15 +96,17 @@ def test_init_writes_an_example_that_runs_as_it_is(tmp_path: Path) -> None:
     assert (tmp_path / "run" / "report.html").is_file()
 
 
-def test_a_wrong_file_tells_all_its_problems_and_exits_2(federation: Path) -> None:
+def test_a_wrong_file_tells_all_its_problems_and_exits_2(
+    federation: Path, fedner: Callable[..., tuple[int, str, str]]
+) -> None:
     wrong = federation.parent / "wrong.toml"
     wrong.write_text(
         FEDERATION.replace("hidden = 6", "hiden = 6")
         .replace("batch_size = 12", "batch_size = 1")
         .replace('data = "synthetic:social-posts"', 'data = "nowhere.tsv"')
     )
-    result = run("train", wrong, "--out", federation.parent / "never")
-    assert result.returncode == 2
+    code, _, error = fedner("train", wrong, "--out", federation.parent / "never")
+    assert code == 2
     for part in (
         "3 problems",
         "model.hiden",
@@ -116,8 +114,8 @@ def test_a_wrong_file_tells_all_its_problems_and_exits_2(federation: Path) -> No
         "training.batch_size",
         "platforms[1].data",
     ):
-        assert part in result.stderr.replace("\n", " "), part
-    assert "Traceback" not in result.stderr
+        assert part in error.replace("\n", " "), part
+    assert "Traceback" not in error
     assert not (federation.parent / "never").exists()
 
 
@@ -200,10 +198,11 @@ def test_a_platform_joins_later(trained: Path, tmp_path: Path) -> None:
 
 
 def test_joining_is_shown_to_people(trained: Path, tmp_path: Path) -> None:
-    said = shown(
-        "join", trained, "--data", "synthetic:social-posts", "--num-sentences", "25",
-        "--epochs", "1", "--test", "0", "--out", tmp_path / "late",
-    )  # fmt: skip
+    with few_settings():
+        said = shown(
+            "join", trained, "--data", "synthetic:social-posts", "--num-sentences", "25",
+            "--epochs", "1", "--test", "0", "--out", tmp_path / "late",
+        )  # fmt: skip
     assert "selection scores, no result" in said
     assert "sent: nothing" in said
     assert "how good the tagger is, is not known" in said
@@ -251,22 +250,30 @@ def wait_for_rounds(folder: Path, number: int, process: subprocess.Popen[bytes])
         time.sleep(0.005)
 
 
+KILLED = """
+import os, signal, sys
+from fedner.cli import main
+def dies(event, arguments):
+    if event == "os.rename" and "round-000005" in os.fsdecode(arguments[1]):
+        os.kill(os.getpid(), signal.SIGKILL)
+sys.addaudithook(dies)
+main()
+"""
+
+
 def test_killed_and_resumed_gives_the_same_weights(
     federation: Path, trained: Path, tmp_path: Path
 ) -> None:
+    """Several deaths of one run are those of `tests/engines/test_kill.py`."""
     out = tmp_path / "killed"
-    arguments = ["train", federation, "--out", out, "--json"]
-    for number in (3, 9):
-        process = subprocess.Popen(
-            command(*arguments), stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, env=ONE_THREAD
-        )
-        wait_for_rounds(out, number, process)
-        process.kill()
-        process.communicate()
-        assert process.returncode == -signal.SIGKILL
-        arguments = ["train", out, "--resume", "--json"]
-    result = run(*arguments)
-    assert result.returncode == 0, result.stderr
+    done = subprocess.run(
+        [sys.executable, "-c", KILLED, "train", federation, "--out", out, "--json"],
+        capture_output=True,
+        check=False,
+        env=ONE_THREAD,
+    )
+    assert done.returncode == -signal.SIGKILL, done.stderr
+    run_json("train", out, "--resume")
     whole, parts = final_weights(trained), final_weights(out)
     assert whole.keys() == parts.keys()
     assert all(torch.equal(whole[name], parts[name]) for name in whole)
@@ -290,7 +297,7 @@ def test_ctrl_c_stops_cleanly_and_says_how_to_go_on(federation: Path, tmp_path: 
     try:
         wait_for_rounds(out, 3, process)
         process.send_signal(signal.SIGINT)
-        _, said = process.communicate(timeout=60)
+        _, said = process.communicate(timeout=300)
     finally:
         process.kill()
     assert process.returncode == 130
@@ -310,7 +317,8 @@ SHORT_DEMO = ("--num-sentences", "40", "--rounds", "2", "--epochs", "1", "--work
 def demonstrated(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
     """The folder of a short demo, and what it said."""
     out = tmp_path_factory.mktemp("shown") / "demo"
-    return out, shown("demo", *SHORT_DEMO, "--out", out)
+    with few_settings():
+        return out, shown("demo", *SHORT_DEMO, "--out", out)
 
 
 def test_the_demo_tells_who_has_what_and_that_nothing_was_sent(
@@ -346,7 +354,8 @@ def test_the_next_command_of_the_demo_runs(demonstrated: tuple[Path, str]) -> No
     (line,) = (line for line in told.splitlines() if line.startswith("next"))
     words = shlex.split(line.partition(": fedner ")[2])
     assert words[:2] == ["join", str(out / "together" / "model")]
-    assert json.loads(shown(*words, "--epochs", "1", "--json"))["train_sentences"] == 100
+    with few_settings():
+        assert json.loads(shown(*words, "--epochs", "1", "--json"))["train_sentences"] == 100
 
 
 def test_a_demo_that_was_stopped_goes_on_in_its_folder(
@@ -355,7 +364,8 @@ def test_a_demo_that_was_stopped_goes_on_in_its_folder(
     shutil.copytree(demonstrated[0] / "together", tmp_path / "demo" / "together")
     model = tmp_path / "demo" / "together" / "model" / "model.json"
     written = model.stat().st_mtime_ns
-    told = shown("demo", *SHORT_DEMO, "--out", tmp_path / "demo", "--json")
+    with few_settings():
+        told = shown("demo", *SHORT_DEMO, "--out", tmp_path / "demo", "--json")
     assert model.stat().st_mtime_ns == written, "the platforms do not train again"
     first = json.loads((demonstrated[0] / "social-posts" / "joining.json").read_text())
     assert json.loads(told)["results"] == first["results"]

@@ -76,9 +76,17 @@ def test_what_a_tool_cannot_carry_is_counted(tmp_path: Path, tool: str) -> None:
     assert back.documents[0].spans == (Span.of(0, 17, "ADE"),)
 
 
-@pytest.mark.parametrize("text", ["a\x0bb", "a\r\nb"])
-def test_a_text_that_xml_would_change_is_refused(tmp_path: Path, text: str) -> None:
-    one = Corpus("n", (), (Document("a", text, ()),))
+def test_windows_line_ends_go_to_inception_and_back(tmp_path: Path) -> None:
+    """A line end is written as a reference (&#13;&#10;), which every XML reader keeps."""
+    one = Corpus("n", ("ADE",), (Document("a", "a\r\nrash\rb\n", (Span.of(3, 7, "ADE"),)),))
+    WRITERS["xmi"].write(tmp_path / "out", one, WriteOptions())
+    assert b"a&#13;&#10;rash&#13;b&#10;" in (tmp_path / "out" / "a.xmi").read_bytes()
+    _, back = read_recognised(tmp_path / "out")
+    assert content(back) == content(one)
+
+
+def test_a_text_that_xml_cannot_hold_is_refused(tmp_path: Path) -> None:
+    one = Corpus("n", (), (Document("a", "a\x0bb", ()),))
     with pytest.raises(FednerError, match="which XML"):
         WRITERS["xmi"].write(tmp_path / "out", one, WriteOptions())
     assert not (tmp_path / "out").exists()

@@ -8,6 +8,7 @@ from fedner.privacy.budget import Budget
 from fedner.privacy.ledger_owner import ledger_chain, open_ledger
 from fedner.runs.disclosure_record import RECORD, read_record
 from fedner.settings import Settings
+from seeded_keys import seeded_keys
 
 _SIZE = 30
 _DELTA = 1e-5
@@ -17,8 +18,9 @@ def dp_settings(
     folder: Path, rounds: int, mechanism: str = "unit-local", **changes: object
 ) -> Settings:
     """Three built-in platforms whose owners have opened ledgers with a large budget."""
-    for name in NAMES:
-        open_ledger(_ledger(folder, name), Budget(1e6, _DELTA, "sentence"), _SIZE)
+    with seeded_keys():
+        for name in NAMES:
+            open_ledger(_ledger(folder, name), Budget(1e6, _DELTA, "sentence"), _SIZE)
     return tiny_settings(
         rounds,
         training={

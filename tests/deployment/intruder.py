@@ -50,7 +50,7 @@ def caller(port: int, card: Card, seconds: float = 5.0) -> Iterator[ssl.SSLSocke
         yield secure
 
 
-def is_closed(connection: socket.socket, seconds: float = 5.0) -> bool:
+def is_closed(connection: socket.socket, seconds: float = 30.0) -> bool:
     """Whether the other end closes a connection, within some seconds."""
     connection.settimeout(seconds)
     try:

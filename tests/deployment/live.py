@@ -4,7 +4,6 @@ import contextlib
 import json
 import os
 import signal
-import socket
 import subprocess
 import sys
 import threading
@@ -17,6 +16,7 @@ from typing import TypeVar
 
 import psutil
 import torch
+from free_ports import free_port
 
 from fedner.engines.flare.job import JobSpec
 from fedner.engines.flare.processes import Program, end_members, members, start, stop
@@ -132,7 +132,7 @@ class Live:
         admin = self.homes.federation.admin
         return AdminKit(admin.kit, admin.name)
 
-    def wait_connected(self, *names: str, seconds: float = 90) -> None:
+    def wait_connected(self, *names: str, seconds: float = 240) -> None:
         wanted = set(names or self.study.names)
 
         until(
@@ -162,7 +162,7 @@ class Live:
             self._session = None
             return otherwise
 
-    def wait_done(self, run: str = RUN, seconds: float = 120) -> list[JobState]:
+    def wait_done(self, run: str = RUN, seconds: float = 300) -> list[JobState]:
         """Wait until the newest job of a run has come to its end; return all."""
         return self.wait_jobs(lambda jobs: jobs[-1].is_done, run, seconds)
 
@@ -185,7 +185,7 @@ class Live:
         path = self.homes.server.runs / run / "rounds.jsonl"
         return path.read_bytes().count(b"\n") if path.exists() else 0
 
-    def wait_round(self, number: int, run: str = RUN, seconds: float = 60) -> None:
+    def wait_round(self, number: int, run: str = RUN, seconds: float = 240) -> None:
         until(lambda: self.rounds(run) >= number, seconds, f"round {number}")
 
     def job_pids(self, name: str) -> list[int]:
@@ -255,12 +255,6 @@ def quick_keys() -> Iterator[None]:
         yield
     finally:
         identity.KEY_BITS = before
-
-
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
 
 
 @contextmanager

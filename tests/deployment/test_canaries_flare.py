@@ -16,8 +16,9 @@ from typing import Any
 
 import pytest
 from canaries import CANARIES, FILE, FOLDER, LABEL, TEXT, write_canaries
+from free_ports import free_port
 from leaks import find_leaks
-from live import SERVER, Live, free_port, quick_keys, until
+from live import SERVER, Live, quick_keys, until
 
 from fedner.engines.flare.job_ends import JOB_ENDS
 from fedner.engines.flare.processes import end_members

@@ -122,7 +122,9 @@ def test_the_link_is_measured_and_tells_how_long_messages_take(federation: Live)
 
 
 @pytest.mark.skipif(shutil.which("systemd-analyze") is None, reason="needs systemd")
-@pytest.mark.parametrize("unit", ["fedner-server.service", "fedner-platform@.service"])
+@pytest.mark.parametrize(
+    "unit", ["fedner-server.service", "fedner-platform@.service", "fedner-serve@.service"]
+)
 def test_units_are_sound(unit: str, tmp_path: Path) -> None:
     named = tmp_path / unit.replace("@", "@north")
     text = (DEPLOY / "systemd" / unit).read_text(encoding="utf-8")

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from free_ports import free_port
 
 from fedner.engines.flare.processes import members
 from fedner.engines.flare.session import AdminKit, AdminSession, admin_session
@@ -29,18 +30,13 @@ pytestmark = [
     # FLARE's sessions leave sockets to the garbage collector.
     pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning"),
 ]
-SECONDS = 60.0
+SECONDS = 240.0
 CHECKED = """
 name = "{name}"
 data = "synthetic:case-reports"
 num_sentences = 60
 label_map = {{ Drug = "", Dosage = "" }}
 """
-
-
-def free_port() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as found:
-        return int(found.getsockname()[1])
 
 
 @pytest.fixture

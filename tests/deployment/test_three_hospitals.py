@@ -14,8 +14,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from free_ports import free_port
 from hospitals import Machine, found_within, machines
-from live import assert_same_states, free_port
+from live import assert_same_states
 
 pytestmark = [pytest.mark.deployment, pytest.mark.slow, pytest.mark.data]
 NAMES = ("ade", "psytar", "twimed")

@@ -26,7 +26,7 @@ mechanism = "unit-central"
 epsilon = 3.0
 simulation = true
 [training]
-epochs = 2
+epochs = 1
 batch_size = 16
 [[platforms]]
 name = "a"

@@ -58,10 +58,10 @@ def test_a_platform_alone_goes_on_while_it_improves() -> None:
         return new_tagger("case-reports", "fedner", 0.0)
 
     corpus = encode_corpus(sentences, make().embeddings.words, space=space)
-    settings = LocalOnlySettings((8,), least_steps=1, training=FAST, patience=4, most_epochs=30)
+    settings = LocalOnlySettings((8,), least_steps=1, training=FAST, patience=2, most_epochs=30)
     done = train_local_only(make, corpus, sentences, space, settings, seed=1)
     tried = done.tried[0]
-    assert tried.epochs == min(30, tried.best_epoch + 4)
+    assert tried.epochs == min(30, tried.best_epoch + 2)
     assert tried.strict_f1 > 0
     assert tried.best_epoch > 1
     assert done.epochs == tried.best_epoch

@@ -60,7 +60,7 @@ from fedner.privacy.noise_shares import JointSum
 from fedner.privacy.sampling import PoissonSample, Units, draw_sentences
 from fedner.privacy.sum_terms import SumTerms
 from fedner.training import trainable
-from sigmas import accepts
+from sigmas import Z, accepts
 
 SOURCE = SeededSimulation(5)
 SIZES = {"alpha": 12, "beta": 10, "gamma": 5}
@@ -255,7 +255,7 @@ def test_noise_of_an_update_is_that_of_its_event(is_deployed: bool) -> None:
     ]  # fmt: skip
     for left, right in pairs:
         correlation = float(torch.corrcoef(torch.stack([left, right]))[0, 1])
-        assert abs(correlation) < 5 / WIDE**0.5
+        assert abs(correlation) < Z / WIDE**0.5
 
 
 @pytest.mark.parametrize("mechanism", [UNIT_CENTRAL, PLATFORM_CENTRAL], ids=lambda each: each.name)

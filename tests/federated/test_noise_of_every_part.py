@@ -22,7 +22,7 @@ from fedner.privacy.mechanisms import UNIT_CENTRAL, PlatformPrivacy
 from fedner.privacy.noise import Clipped, clip
 from fedner.privacy.sampling import Units
 from fedner.tensors import SharedState
-from sigmas import accepts
+from sigmas import Z, accepts
 
 WIDE = 40_000
 RATE = 0.5
@@ -100,7 +100,7 @@ def test_the_server_noises_every_round_afresh(source: Source) -> None:
     """Two rounds with the same noise: their difference would be the sums themselves."""
     rounds = noises(source)
     for left, right in combinations(rounds, 2):
-        assert correlation(left, right) < 5 / WIDE**0.5
+        assert correlation(left, right) < Z / WIDE**0.5
     sigma = RATE * 0.5 * 3.0 / 2
     for each in rounds:
         assert accepts(each, sigma)
@@ -110,6 +110,6 @@ def test_the_server_noises_every_round_afresh(source: Source) -> None:
     if source.is_simulation:
         assert torch.equal(rounds[0], again), "a simulation can be repeated"
         other = noises(SeededSimulation(6))[0]
-        assert correlation(rounds[0], other) < 5 / WIDE**0.5
+        assert correlation(rounds[0], other) < Z / WIDE**0.5
     else:
-        assert correlation(rounds[0], again) < 5 / WIDE**0.5
+        assert correlation(rounds[0], again) < Z / WIDE**0.5

@@ -213,7 +213,7 @@ def test_shares_are_sealed_for_one_recipient_and_one_direction() -> None:
         with pytest.raises(FednerError, match="altered"):
             opened_from(*other, sealed)
     with pytest.raises(FednerError, match="altered"):
-        opened_from(two, one.public, CONTEXT, "a", "b", sealed[:-1] + b"\0")
+        opened_from(two, one.public, CONTEXT, "a", "b", sealed[:-1] + bytes([sealed[-1] ^ 1]))
 
 
 @given(st.lists(st.binary(max_size=9), max_size=5))

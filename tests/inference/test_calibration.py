@@ -6,6 +6,7 @@ import pytest
 from fedner.errors import FednerError
 from fedner.inference.calibration import Wish, calibrate, choose, halves, remain_words
 from fedner.inference.removal_scores import ScoredDocument, scores_at
+from fedner.scoring.proportions import exact_interval
 
 
 def drawn(random: np.random.Generator, num_patients: int) -> list[ScoredDocument]:
@@ -65,6 +66,24 @@ def test_the_reported_interval_holds_the_true_recall(
         held["other"] += measured.lost.low <= lost <= measured.lost.high
     assert min(held.values()) >= least * draws, held
     assert np.mean(recalls) == pytest.approx(0.951, abs=0.006), "what was asked for, on average"
+
+
+def test_the_interval_counts_patients_where_their_mentions_are_missed_together() -> None:
+    """The truth is known: one patient of ten keeps all mentions, each has eight."""
+    random = np.random.default_rng(11)
+    held = naive = 0
+    for _ in range(100):
+        is_missed = random.random(60) < 0.1
+        documents = [
+            ScoredDocument(str(n), (("NAME", 0.1 if missed else 0.9),) * 8, ())
+            for n, missed in enumerate(is_missed)
+        ]
+        share = scores_at(documents, 0.5).overall.share
+        held += share.low <= 0.1 <= share.high
+        low, high = exact_interval(float(8 * is_missed.sum()), 480, 0.95)
+        naive += low <= 0.1 <= high
+    assert held >= 93
+    assert naive < 70, "the simulation tells an interval that counts mentions from one that holds"
 
 
 def _below(scores: np.ndarray, threshold: float) -> float:
@@ -145,6 +164,15 @@ def test_each_type_by_itself_needs_a_lower_threshold() -> None:
     ]
     with pytest.raises(FednerError, match="of type AGE"):
         calibrate(rare, Wish(0.95, each_type=True), seed=1)
+
+
+def test_what_is_likelier_a_mention_than_not_goes_where_that_costs_little() -> None:
+    easy = [ScoredDocument(str(n), (("NAME", 0.95),), (0.1, 0.1, 0.6)) for n in range(400)]
+    assert choose(easy, Wish(0.9)) > 0.9
+    assert choose(easy, Wish(0.9, highest=0.5)) > 0.9, "a third of the other words would go"
+    assert choose(easy, Wish(0.9, most_lost=0.4, highest=0.5)) == 0.5
+    hard = [ScoredDocument(str(n), (("NAME", 0.2),), (0.1,)) for n in range(400)]
+    assert choose(hard, Wish(0.9, highest=0.5)) == choose(hard, Wish(0.9)) <= 0.2
 
 
 @pytest.mark.parametrize(

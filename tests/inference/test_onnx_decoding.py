@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fedner.corpus.schemes import allowed_transitions, decode, tag_set
-from fedner.inference.onnx_decoding import Steps, best_tags, confidences
+from fedner.inference.onnx_decoding import Steps, best_tags, confidences, doubts
 from fedner.inference.onnx_words import CharacterRules, WordRules
 from fedner.inference.reading import joins
 from fedner.models.embeddings.characters import ALPHABET, MAX_LENGTH, encode_words
@@ -46,12 +46,14 @@ def test_best_tags_and_confidences_by_enumeration(seed: int, scheme: str, length
     lengths_B = np.asarray(lengths)
     found = best_tags(steps, emissions, lengths_B)
     mentions, expected = [], []
+    doubted = doubts(steps, emissions, found, lengths_B)
     for row, length in enumerate(lengths):
         paths = list(product(range(len(tags)), repeat=length))
         scores = np.array([score(steps, emissions[row].astype(float), path) for path in paths])
         assert tuple(found[row, :length]) == paths[int(scores.argmax())]
         assert not found[row, length:].any()
         shares = np.exp(scores - scores.max())
+        assert doubted[row] == pytest.approx(np.log(shares.sum()), abs=1e-9)
         own = tuple(found[row, :length])
         for entity in decode([tags[tag] for tag in own], scheme):
             mentions.append((row, entity))

@@ -16,8 +16,9 @@ from fedner.cli.app import app
 from fedner.errors import FednerError
 from fedner.inference.home_key import DateShift, HomeKey, make_key
 from fedner.inference.predict import Predictor
-from fedner.inference.redacted_files import Plan, Rules, plan_redaction, redact_files
+from fedner.inference.redacted_files import Plan, plan_redaction, redact_files
 from fedner.inference.redaction_audit import KIND, read_audit
+from fedner.inference.redaction_rules import Rules
 from fedner.models.checkpoint import save_tagger
 from fedner.models.embeddings.words import HashedWords, WordEmbedding
 from fedner.models.features import TagSpace

@@ -9,11 +9,11 @@ from fedner.errors import FednerError
 from fedner.inference.confidence import joining
 from fedner.inference.predict import Predictor
 from fedner.inference.reading import Mention, Predicted, read_documents
+from fedner.inference.redact import removed_types
 from fedner.inference.removal import (
     Removable,
     best_path_finder,
     joined,
-    removed_types,
     threshold_finder,
     token_finder,
 )

@@ -22,7 +22,7 @@ from fedner.privacy.mechanisms.distributed import discrete
 from fedner.privacy.noise import Clipped, clip
 from fedner.privacy.noise_shares import JointSum, box, grid_step, largest_count
 from fedner.privacy.sum_terms import SumTerms
-from sigmas import accepts, only
+from sigmas import Z, accepts, only
 
 
 def terms(source: Source, sum_terms: SumTerms | None = None, **changes: object) -> PlatformPrivacy:
@@ -131,7 +131,7 @@ def test_noise_is_not_cut_where_a_sum_is_at_the_end_of_the_grid() -> None:
     huge = Clipped({"x": torch.full((WIDE,), 1e30, dtype=torch.float64)}, BOUND)
     beyond = discrete(huge, noise, SystemEntropy()).value["x"] / noise.step - box(BOUND)
     assert only(beyond, noise.deviation)
-    assert abs(float((beyond > 0).double().mean()) - 0.5) < 5 * 0.5 / WIDE**0.5
+    assert abs(float((beyond > 0).double().mean()) - 0.5) < Z * 0.5 / WIDE**0.5
 
 
 def test_nothing_beyond_the_range_of_the_grid_leaves(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -182,7 +182,7 @@ def test_shares_are_drawn_afresh_for_each_platform_and_round() -> None:
         privacy = terms(source)
         left, right = released(privacy, "a")["shared"], released(privacy, "b")["shared"]
         both = torch.corrcoef(torch.stack([left, right]))
-        assert abs(float(both[0, 1])) < 5 / WIDE**0.5
+        assert abs(float(both[0, 1])) < Z / WIDE**0.5
         again = released(privacy, "a")["shared"]
         assert torch.equal(left, again) == source.is_simulation
 
@@ -193,7 +193,7 @@ def test_tensors_of_one_update_have_shares_of_their_own(kind: str) -> None:
     zeros = clip({name: torch.zeros(WIDE) for name in ("x", "y")}, BOUND)
     value = discrete(zeros, noise, SOURCES[kind]).value
     both = torch.corrcoef(torch.stack([value["x"], value["y"]]))
-    assert abs(float(both[0, 1])) < 5 / WIDE**0.5
+    assert abs(float(both[0, 1])) < Z / WIDE**0.5
 
 
 def test_the_facts_of_the_sum_are_needed_where_noise_is_shared_and_only_there() -> None:

@@ -63,7 +63,7 @@ def test_masks_take_two_bytes_of_the_system_for_every_value(
     with masks_from(dropout, random_int16):
         kept = float((dropout(torch.ones(200_000)) > 0).double().mean())
     assert asked == [400_000]
-    assert abs(kept - 0.8) < 0.005  # 5 standard deviations
+    assert abs(kept - 0.8) < 0.0055  # 6 standard deviations: these bytes have no seed
 
 
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="no GPU here")

@@ -128,9 +128,10 @@ def test_rows_that_are_never_trained_get_no_noise() -> None:
         given = terms(mechanism, SystemEntropy(), padding_rows={"private": 1})
         assert mechanism.on_gradient is not None
         assert mechanism.on_gradient(given, clipped_step(SystemEntropy()))["private"][1] == 0
-    given = terms(PLATFORM, SystemEntropy(), padding_rows=rows)
+    seeded = SOURCES["simulated"]  # else one of the eight is rounded to 0 once in 40,000 times
+    given = terms(PLATFORM, seeded, padding_rows=rows)
     assert PLATFORM.on_update is not None
-    noised = PLATFORM.on_update(given, SharedState({"shared": torch.ones(9)}), SystemEntropy())
+    noised = PLATFORM.on_update(given, SharedState({"shared": torch.ones(9)}), seeded)
     assert noised["shared"][1] == 0
     assert noised["shared"].count_nonzero() == 8
 

@@ -38,8 +38,9 @@ from fedner.tensors import norm
 
 SOURCES: list[Source] = [SystemEntropy(), SeededSimulation(7, ("test",))]
 NUM_DRAWS = 40_000
-# A test of the system's entropy fails by chance in one of ten million runs.
-Z = 5.3
+# The system's entropy is another in every run, and about a hundred numbers are held against this:
+# right noise fails one of them in ten million runs.
+Z = 6.2
 
 
 def released(sigma: float, source: Source, size: int = NUM_DRAWS) -> Tensor:
@@ -73,7 +74,7 @@ def distance_from_normal(drawn: Tensor) -> float:
 @pytest.mark.parametrize("source", SOURCES)
 def test_the_law_is_normal(source: Source) -> None:
     drawn = released(1.0, source)
-    limit = 2.9 / math.sqrt(len(drawn))  # passed by chance once in ten million times
+    limit = 3.2 / math.sqrt(len(drawn))  # passed by chance once in 400 million times
     assert distance_from_normal(drawn) < limit
     assert distance_from_normal(drawn * 1.2) > limit
     uniform = (torch.rand(len(drawn), dtype=torch.float64) - 0.5) * math.sqrt(12)

@@ -4,7 +4,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from fedner.reproduce.bench import Bench
-from fedner.reproduce.inputs import platforms_for, rehearsal_context, stored
+from fedner.reproduce.inputs import rehearsal_context, stored
+from fedner.reproduce.locating import platforms_for
 from fedner.reproduce.reproduction import (
     Cell,
     Estimate,
@@ -29,7 +30,7 @@ class Rehearsed:
 
 def rehearse(study: Reproduction, out: Path, repeats: int = 1) -> Rehearsed:
     """Run every cell of every stage, and show the rows."""
-    chosen = platforms_for(study, None, (), is_rehearsal=True)
+    chosen = platforms_for(study, None, (), is_built_in=True)
     context = rehearsal_context(out)
     inputs = stored(
         Inputs(chosen, "hashed", context, out, repeats=repeats, first_seed=1, is_rehearsal=True)

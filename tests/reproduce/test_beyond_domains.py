@@ -13,7 +13,8 @@ from fedner.reproduce.bench import Bench
 from fedner.reproduce.beyond import domains as module
 from fedner.reproduce.beyond.domains import ALONE, DOMAINS, FEDNER, JOINED, domains, unit_of
 from fedner.reproduce.beyond.joining_later import grid_for
-from fedner.reproduce.inputs import KNOWN, as_documents, located
+from fedner.reproduce.inputs import as_documents
+from fedner.reproduce.locating import KNOWN, located
 from fedner.reproduce.reproduction import PlatformInput, Row
 
 

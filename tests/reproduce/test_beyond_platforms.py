@@ -17,7 +17,7 @@ from fedner.reproduce.beyond.platforms import (
     tables_of,
 )
 from fedner.reproduce.beyond.sharding import equal_shards
-from fedner.reproduce.inputs import KNOWN
+from fedner.reproduce.locating import KNOWN
 from fedner.reproduce.reproduction import Row
 
 

@@ -22,7 +22,8 @@ from fedner.reproduce.fedner_2020 import (
     training_size,
 )
 from fedner.reproduce.fedner_2020.protocol import FEDNER, RECIPE, kept, paper_tables, strong_tables
-from fedner.reproduce.inputs import BUILT_IN, rehearsal_context, stored
+from fedner.reproduce.inputs import rehearsal_context, stored
+from fedner.reproduce.locating import BUILT_IN
 from fedner.reproduce.reproduction import Cell, Inputs, PlatformInput, Row, Shown
 from fedner.reproduce.running import Run, run_study
 from fedner.reproduce.store import read_cells

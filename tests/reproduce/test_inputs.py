@@ -5,19 +5,19 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+import stand_ins
 
 from fedner.corpus.prepare import prepare
 from fedner.corpus.reading import read
 from fedner.errors import FednerError
 from fedner.reproduce.catalogue import CATALOGUE, study_named
-from fedner.reproduce.inputs import (
+from fedner.reproduce.inputs import rehearsal_context, stored
+from fedner.reproduce.locating import (
     BUILT_IN,
     embeddings_for,
     located,
     named_platform,
     platforms_for,
-    rehearsal_context,
-    stored,
 )
 from fedner.reproduce.opening import Options, drawn_inputs, open_study
 from fedner.reproduce.reproduction import Inputs, PlatformInput
@@ -66,20 +66,21 @@ def test_a_wrong_name_is_answered_with_the_nearest() -> None:
 
 
 def test_the_papers_own_corpora_go_before_the_open_ones(tmp_path: Path) -> None:
-    for name in ("ade-corpus-v2", "psytar", "twimed/gold/pubmed"):
+    for name in ("psytar", "twimed/gold/pubmed"):
         (tmp_path / name).mkdir(parents=True)
     (tmp_path / "psytar/all.full.txt").write_text("a O\n")
-    found = platforms_for(TABLE2, tmp_path, (), is_rehearsal=False)
+    stand_ins.ade(tmp_path / "ade-corpus-v2", 4)
+    found = platforms_for(TABLE2, tmp_path, (), is_built_in=False)
     assert [each.name for each in found] == ["ade", "psytar", "twimed"]
-    for name in ("cadec", "smm4h"):
-        (tmp_path / name).mkdir()
-    found = platforms_for(TABLE2, tmp_path, (), is_rehearsal=False)
+    stand_ins.cadec(tmp_path / "cadec", 4)
+    stand_ins.smm4h(tmp_path / "smm4h", 4)
+    found = platforms_for(TABLE2, tmp_path, (), is_built_in=False)
     assert [each.name for each in found] == ["cadec", "ade", "smm4h"]
 
 
 def test_without_data_it_says_what_to_get_and_offers_the_built_in_platforms(tmp_path: Path) -> None:
     with pytest.raises(FednerError, match="no corpora to run on") as raised:
-        platforms_for(TABLE2, tmp_path, (), is_rehearsal=False)
+        platforms_for(TABLE2, tmp_path, (), is_built_in=False)
     hint = str(raised.value.hint)
     assert all(
         word in hint for word in ("CADEC", "ADE Corpus V2", "PsyTAR", "--platform", "--built-in")
@@ -93,7 +94,6 @@ def test_a_corpus_with_a_test_file_of_its_own_is_tested_on_it(tmp_path: Path) ->
         assert found.data.endswith("eng.train")
         assert found.test_data is not None
         assert found.test_data.endswith("eng.testb")
-        assert found.options == {"scheme": "IOB1"}
     named = named_platform(f"conll2003={folder}", None)
     held = stored(Inputs((named,), "hashed", "none", tmp_path / "out"))
     assert held.platforms[0].test_data is not None

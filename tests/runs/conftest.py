@@ -1,6 +1,6 @@
 """A federation small enough for every test, and one run of it that several tests look at."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -13,9 +13,17 @@ from fedner.privacy.ledger_owner import open_ledger
 from fedner.runs.checks import checked
 from fedner.runs.simulation import train_run
 from fedner.settings import Settings, override
+from seeded_keys import seeded_keys
 
 # Other tests may run beside these: more threads only stand in each other's way.
 torch.set_num_threads(1)
+
+
+@pytest.fixture(autouse=True)
+def _seeded_keys() -> Iterator[None]:
+    """Who is tested on is the same in every run."""
+    with seeded_keys():
+        yield
 
 
 @pytest.fixture(scope="session")

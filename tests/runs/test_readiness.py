@@ -2,13 +2,16 @@
 
 import json
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from typer.testing import CliRunner
 
 from fedner.cli.app import app
+from fedner.cli.check_view import show
 from fedner.corpus.sentence import Sentence
+from fedner.runs import work_estimate
 from fedner.runs.folder import PRIVACY, RunFolder
 from fedner.runs.readiness import Readiness, check_run, repeated_texts
 from fedner.runs.simulation import train_run
@@ -53,6 +56,21 @@ def test_time_is_that_of_all_rounds_and_platforms(tiny: Make, tmp_path: Path) ->
     assert work is not None
     assert work.seconds_of_rounds == pytest.approx(6 * 2 / 3 * sum(work.round_seconds.values()) / 3)
     assert work.seconds_of_rest > work.seconds_of_rounds
+
+
+def test_a_busy_machine_is_said(
+    tiny: Make, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    clock = iter(range(0, 1_000_000, 100))
+    monkeypatch.setattr(work_estimate.time, "process_time", lambda: next(clock) / 1e9)
+    found = checked(tiny(), tmp_path / "run")
+    assert found.work is not None
+    assert 0 < found.work.processor_share < 0.01
+    show(found, "fedner train x.toml")
+    said = " ".join(capsys.readouterr().out.split())
+    assert "the machine is busy: this process had a processor 0 % of the time" in said
+    show(replace(found, work=replace(found.work, processor_share=0.9)), "fedner train x.toml")
+    assert "busy" not in capsys.readouterr().out
 
 
 def test_the_privacy_plan_is_what_the_run_spends(tiny: Make, tmp_path: Path) -> None:

@@ -147,7 +147,7 @@ def test_a_successor_waits_for_orphans_and_ends_with_the_same_bits(
         time.sleep(0.5)  # it has asked by now, and has to wait
     finally:
         released(orphans, signal.SIGCONT)  # within two seconds they see that they are alone
-    out, error = successor.communicate(timeout=120)
+    out, error = successor.communicate(timeout=300)
     assert out.splitlines()[-1] == "done", error
     assert is_same(whole, RunFolder(tmp_path / "run").shared(6))
 
@@ -158,11 +158,11 @@ def test_a_successor_of_orphans_that_never_end_fails_by_name(
 ) -> None:
     orphans = killed_in_round(tmp_path / "run", 2)
     try:
-        _, error = begin(tmp_path / "run").communicate(timeout=120)
+        _, error = begin(tmp_path / "run").communicate(timeout=300)
         assert "another process still works in its folder" in error
         assert "case-reports" in error
     finally:
         released(orphans, signal.SIGKILL)
-    out, error = begin(tmp_path / "run").communicate(timeout=120)
+    out, error = begin(tmp_path / "run").communicate(timeout=300)
     assert out.splitlines()[-1] == "done", error
     assert is_same(whole, RunFolder(tmp_path / "run").shared(6))

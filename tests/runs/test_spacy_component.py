@@ -367,7 +367,7 @@ def test_several_processes(tmp_path: Path) -> None:
         capture_output=True,
         text=True,
         check=False,
-        timeout=120,
+        timeout=300,
     )
     assert done.returncode == 0, done.stderr
     assert int(done.stdout) > 0

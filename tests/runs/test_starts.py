@@ -1,5 +1,7 @@
 """Starts that fail: what is said, in which order, and that nothing is left behind."""
 
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -7,11 +9,21 @@ import pytest
 import torch
 
 from fedner.errors import FednerError
+from fedner.federated.folder_lock import FolderInUseError
 from fedner.models.checkpoint import load_tagger
 from fedner.runs import simulation
-from fedner.runs.folder import SETTINGS, STUDY, RunFolder, begin, discard_empty, tagger_folder
-from fedner.runs.simulation import train_run
+from fedner.runs.folder import (
+    AT_WORK,
+    SETTINGS,
+    STUDY,
+    RunFolder,
+    begin,
+    discard_empty,
+    tagger_folder,
+)
+from fedner.runs.simulation import Progress, train_run
 from fedner.settings import Settings, SettingsError
+from watched_runs import held
 
 Make = Callable[..., Settings]
 WITHOUT_GPU = pytest.mark.skipif(torch.cuda.is_available(), reason="this machine has a GPU")
@@ -123,3 +135,31 @@ def test_a_gpu_that_is_not_there_is_an_error_with_a_hint(
     with pytest.raises(FednerError, match="no GPU"):
         train_run(settings.model_copy(update={"engine": elsewhere}), tmp_path / "run")
     assert nothing_in(tmp_path)
+
+
+def test_a_simulation_holds_its_folder_from_the_baselines_on(tiny: Make, tmp_path: Path) -> None:
+    settings = tiny('training.baselines=["local-only"]', "training.rounds=1")
+    seen: list[bool | None] = []
+
+    def look(words: str) -> None:
+        if words.startswith("local-only"):
+            seen.append(held_elsewhere(tmp_path / "run"))
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        train_run(settings, tmp_path / "run", progress=Progress(say=look))
+    assert seen == [True]
+    assert not held_elsewhere(tmp_path / "run")
+    with held(tmp_path / "run", AT_WORK), pytest.raises(FolderInUseError):
+        train_run(settings, tmp_path / "run", resume=True)
+    assert not (tmp_path / "run" / "platforms").exists()
+
+
+def held_elsewhere(folder: Path) -> bool:
+    """Ask another process whether this one holds the folder: nobody sees a lock of their own."""
+    program = (
+        "import sys; from pathlib import Path; from fedner.federated.folder_lock import is_held; "
+        "print(is_held(Path(sys.argv[1]), sys.argv[2]))"
+    )
+    command = [sys.executable, "-c", program, str(folder), AT_WORK]
+    return subprocess.run(command, check=True, capture_output=True, text=True).stdout == "True\n"

@@ -447,7 +447,7 @@ print("torch" in sys.modules)
 import os; os._exit(0)
 """
     told = subprocess.run(
-        [sys.executable, "-u", "-c", code], capture_output=True, text=True, check=True, timeout=60
+        [sys.executable, "-u", "-c", code], capture_output=True, text=True, check=True, timeout=300
     ).stdout.split()
     module = "fedner.runs.deployment.wire_guard"
     assert told == ["True", module, "north", module, "False"], "and the parent loads no torch"

@@ -27,9 +27,12 @@ from fedner.cli import (
     reproduce,
     runs,
     score,
+    serve,
     server,
     study,
+    suggest,
     train,
+    watch,
 )
 from fedner.version import __version__
 
@@ -52,12 +55,15 @@ app.add_typer(federation.app, name="federation", rich_help_panel=_ACROSS)
 app.add_typer(platform.app, name="platform", rich_help_panel=_ACROSS)
 app.add_typer(server.app, name="server", rich_help_panel=_ACROSS)
 app.command("reproduce", rich_help_panel=_BEGIN)(reproduce.reproduce)
+app.command("watch", rich_help_panel=_RUNS)(watch.watch)
 app.command("evaluate", rich_help_panel=_RUNS)(runs.evaluate)
 app.command("compare", rich_help_panel=_RUNS)(runs.compare)
 app.command("report", rich_help_panel=_RUNS)(runs.report)
 app.command("errors", rich_help_panel=_RUNS)(errors.errors)
 app.command("predict", rich_help_panel=_TAGGERS)(predict.predict)
+app.command("suggest", rich_help_panel=_TAGGERS)(suggest.suggest)
 app.command("redact", rich_help_panel=_TAGGERS)(redact.redact)
+app.command("serve", rich_help_panel=_TAGGERS)(serve.serve)
 app.add_typer(redaction.app, name="redaction", rich_help_panel=_TAGGERS)
 app.command("export", rich_help_panel=_TAGGERS)(export.export)
 app.command("join", rich_help_panel=_TAGGERS)(join.join)

@@ -10,6 +10,8 @@ from fedner.runs.records import PlatformSpent
 from fedner.runs.report.rows import size
 from fedner.runs.work_estimate import Work
 
+_BUSY = 0.7  # with less of a processor, times are mostly those of other programs
+
 
 def show(found: Readiness, command: str) -> None:
     """Print data, types and losses, repeated texts, size, privacy, time, warnings, verdict.
@@ -102,3 +104,10 @@ def _show_work(work: Work) -> None:
     if work.peak_gpu_bytes is not None:
         rows.append(("memory on the GPU so far", size(work.peak_gpu_bytes)))
     console.print(table("On this machine, by a trial round", ("", ""), rows))
+    if work.processor_share < _BUSY:
+        share = work.processor_share
+        said = (
+            f"the machine is busy: this process had a processor {100 * share:.0f} % of the time. "
+        )
+        said += f"On a quiet one the whole would take about {duration(work.seconds * share)}"
+        console.print(said, style="yellow")

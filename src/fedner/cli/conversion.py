@@ -3,11 +3,15 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from fedner.cli import label_maps
 from fedner.cli.inputs import CliSentences, Loaded, TargetFormat, ready_to_write, sentence_policy
 from fedner.cli.output import console, show_place, table
 from fedner.corpus.flatten import FlattenPolicy
+
+if TYPE_CHECKING:
+    from fedner.corpus.document import Corpus, Document
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +56,10 @@ def convert(
     if not writer.makes_folder:  # a folder writer looks for itself: it never mixes files
         ready_to_write(target, overwrite=overwrite)
     chosen = sentence_policy(sentences) or loaded.sentences
-    written = writer.write(target, loaded.corpus, WriteOptions(scheme, chosen, flatten))
+    corpus = loaded.corpus
+    if to == "jsonl" and chosen == "rule":
+        corpus = _with_sentences(corpus)
+    written = writer.write(target, corpus, WriteOptions(scheme, chosen, flatten))
     return Conversion(
         format=loaded.format,
         written=str(target),
@@ -62,6 +69,23 @@ def convert(
         losses={**loaded.changes, **relabelled, **written.losses},
         remarks=loaded.remarks,
     )
+
+
+def _with_sentences(corpus: "Corpus") -> "Corpus":
+    """Return a corpus in which every document has its sentences, by rule where it had none.
+
+    Whoever reads our own format takes them as given: without them lines would be sentences.
+    """
+    from fedner.corpus.document import Segment
+    from fedner.corpus.segment import segment
+
+    def marked(document: "Document") -> "Document":
+        if document.segments is not None:
+            return document
+        ranges = segment(document, "rule")
+        return replace(document, segments=tuple(Segment(*each) for each in ranges))
+
+    return replace(corpus, documents=tuple(map(marked, corpus)))
 
 
 def _relabelled(loaded: Loaded, label_map: Mapping[str, str]) -> tuple[Loaded, dict[str, int]]:

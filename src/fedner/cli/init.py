@@ -75,13 +75,16 @@ def _show(seen: "Sequence[SeenPlatform]") -> None:
             each.sentences,
             each.documents,
             each.patients,
-            ", ".join(each.labels),
+            len(each.labels),
             "a file of its own" if each.test_data else f"a fifth by {each.by}",
         )
         for each in seen
     ]
     columns = ("platform", "format", "sentences", "documents", "patients", "types", "test part")
     console.print(table("What the data look like", columns, rows))
+    for each in seen:
+        if each.labels:
+            console.print(f"types of {each.name}: {', '.join(each.labels)}", soft_wrap=True)
     for each in seen:
         said = list(each.repeats)
         if each.num_problems:

@@ -14,6 +14,8 @@ from fedner.errors import FednerError
 if TYPE_CHECKING:
     from fedner.inference.inputs import PredictionInput
     from fedner.inference.job import Job, JobResult, Reads
+    from fedner.inference.onnx_tagger import OnnxTagger
+    from fedner.inference.predict import Predictor
     from fedner.inference.reading import Predicted
     from fedner.inference.tables import Columns
 
@@ -115,7 +117,7 @@ def predict(
     """
     from fedner.inference.several import open_inputs
 
-    columns = _columns(text_column, id_column, patient_column)
+    columns = columns_of(text_column, id_column, patient_column)
     settings = {
         "inputs": [str(each) if str(each) == "-" else str(each.resolve()) for each in sources],
         "format": format,
@@ -123,8 +125,8 @@ def predict(
         "columns": None if columns is None else asdict(columns),
     }
     job = _job(out, to, settings, skipped, sources)
-    _refuse_list(skipped)
-    load = _tagger_in(model, platform, vectors, context, device)  # its folder is there, or said so
+    refuse_list(skipped)
+    load = tagger_in(model, platform, vectors, context, device)  # its folder is there, or said so
     opened = open_inputs(sources, format, encoding, sys.stdin.buffer, columns, lenient=lenient)
     tagger = load()
     if job is not None:
@@ -133,10 +135,11 @@ def predict(
         found = tagger.predict_documents(opened.documents)
         _print_lines(found, tagger, opened) if json else _show(found, tagger)
         _list_skipped(opened, skipped)
-    _end(opened, lenient=lenient)
+    end(opened, lenient=lenient)
 
 
-def _columns(text: str | None, ids: str | None, patient: str | None) -> "Columns | None":
+def columns_of(text: str | None, ids: str | None, patient: str | None) -> "Columns | None":
+    """Return the columns of a table; None where no table is meant."""
     from fedner.inference.tables import Columns
 
     if text is not None:
@@ -167,14 +170,15 @@ def _job(
     return job
 
 
-def _refuse_list(skipped: Path | None) -> None:
+def refuse_list(skipped: Path | None) -> None:
+    """Refuse to overwrite a list of what was skipped."""
     if skipped is not None and skipped.exists():
         raise FednerError(f"{skipped} is already there", "Choose another --skipped.")
 
 
-def _tagger_in(
+def tagger_in(
     model: Path, platform: str | None, vectors: Path | None, context: Path | None, device: Device
-) -> "Callable[[], Reads]":
+) -> "Callable[[], Predictor | OnnxTagger]":
     """Return what loads a tagger: one of torch, or an exported one, for which torch is not loaded.
 
     Raises:
@@ -253,7 +257,7 @@ def _list_skipped(opened: "PredictionInput", skipped: Path | None) -> None:
         write_skipped(skipped, opened.left_out, output_mode(opened.files, skipped))
 
 
-def _end(opened: "PredictionInput", *, lenient: bool) -> None:
+def end(opened: "PredictionInput", *, lenient: bool) -> None:
     """Say what was skipped and why; the exit code is 1 where something was refused."""
     from fedner.cli.left_out import exit_code, show_left_out
 

@@ -1,11 +1,10 @@
 """`fedner redact`: texts without what a tagger finds in them."""
 
+import sys
 from collections import Counter
 from collections.abc import Iterable
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
-
-import typer
+from typing import TYPE_CHECKING, Any
 
 from fedner.cli.arguments import (
     AsJson,
@@ -15,90 +14,50 @@ from fedner.cli.arguments import (
     TaggerFolder,
     TextEncoding,
 )
+from fedner.cli.left_out import end_with, show_left_out
+from fedner.cli.redact_arguments import (
+    MOST_DAYS,
+    AuditOption,
+    CalibrationOption,
+    CodeColumns,
+    DateColumns,
+    DateTypeOption,
+    DayFirstOption,
+    DropColumns,
+    FormatOption,
+    HowOption,
+    IdColumn,
+    KeepNamesOption,
+    KeepOption,
+    KeyOption,
+    MostDaysOption,
+    NoThresholdOption,
+    OutOption,
+    PatientColumn,
+    PatientName,
+    PatientPatternOption,
+    PatientsOption,
+    RemoveOption,
+    RestartOption,
+    SourcesArgument,
+    TextColumns,
+    ThresholdOption,
+)
 from fedner.errors import FednerError
 
 if TYPE_CHECKING:
+    from fedner.cli.redact_tables import TableWish
     from fedner.inference.home_key import DateShift
     from fedner.inference.predict import Predictor
-    from fedner.inference.redacted_files import Plan, RedactedFile, Rules
+    from fedner.inference.redacted_files import Plan, RedactedFile
+    from fedner.inference.redaction_rules import Rules
     from fedner.inference.threshold_file import ChosenThreshold
-
-How = Literal["type", "pseudonym", "mask"]
-_MOST_DAYS = 365
-
-RemoveOption = Annotated[
-    list[str] | None,
-    typer.Option("--remove", metavar="TYPE", help="A type to remove; others stay. Repeatable."),
-]
-KeepOption = Annotated[
-    list[str] | None,
-    typer.Option("--keep", metavar="TYPE", help="A type to keep; others go. Repeatable."),
-]
-ThresholdOption = Annotated[
-    float | None,
-    typer.Option("--threshold", help="Words of at least this probability go, e.g. 0.02."),
-]
-CalibrationOption = Annotated[
-    Path | None,
-    typer.Option(
-        "--calibration", help="A file of `fedner redaction calibrate`; by default the tagger's own."
-    ),
-]
-NoThresholdOption = Annotated[
-    bool, typer.Option("--no-threshold", help="Only what `fedner predict` finds goes.")
-]
-HowOption = Annotated[
-    How | None,
-    typer.Option(
-        "--how",
-        help="By type; by a pseudonym from the key, dates shifted; or by a mask of the same "
-        "length. Default: pseudonym with --key, else type.",
-    ),
-]
-KeyOption = Annotated[
-    Path | None,
-    typer.Option("--key", help="The key that stays at home; `fedner redaction key` makes one."),
-]
-PatientsOption = Annotated[
-    Path | None,
-    typer.Option("--patients", help="A table (.csv, .tsv) with the columns document,patient."),
-]
-PatientPatternOption = Annotated[
-    str | None,
-    typer.Option(
-        "--patient-pattern",
-        help="The patient in the file's name: a regular expression with (?P<patient>...).",
-    ),
-]
-DateTypeOption = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--date-type", metavar="TYPE", help="A type whose mentions are dates. Repeatable."
-    ),
-]
-MostDaysOption = Annotated[
-    int, typer.Option("--most-days", help="Dates of a patient move by at most so many days.")
-]
-DayFirstOption = Annotated[bool, typer.Option("--day-first", help="3/4/2021 is the 3rd of April.")]
-KeepNamesOption = Annotated[
-    bool, typer.Option("--keep-file-names", help="With --key: names of files stay as they are.")
-]
-AuditOption = Annotated[
-    Path | None,
-    typer.Option(
-        "--audit",
-        help="The list of what was replaced where, which stays at home; for a folder by default "
-        "OUT.audit.jsonl.",
-    ),
-]
 
 
 def redact(
     model: TaggerFolder,
-    source: Annotated[
-        Path, typer.Argument(metavar="INPUT", help="A text file, or a folder of .txt files.")
-    ],
-    out: Annotated[Path, typer.Option("--out", help="Where redacted texts go; never over a file.")],
+    sources: SourcesArgument,
+    out: OutOption = None,
     platform: OfPlatform = None,
     remove: RemoveOption = None,
     keep: KeepOption = None,
@@ -109,12 +68,21 @@ def redact(
     key: KeyOption = None,
     patients: PatientsOption = None,
     patient_pattern: PatientPatternOption = None,
+    patient: PatientName = None,
     date_type: DateTypeOption = None,
-    most_days: MostDaysOption = _MOST_DAYS,
+    most_days: MostDaysOption = MOST_DAYS,
     day_first: DayFirstOption = False,
     keep_file_names: KeepNamesOption = False,
     audit: AuditOption = None,
+    format: FormatOption = "auto",
+    text_column: TextColumns = None,
+    id_column: IdColumn = None,
+    patient_column: PatientColumn = None,
+    code_column: CodeColumns = None,
+    date_column: DateColumns = None,
+    drop_column: DropColumns = None,
     encoding: TextEncoding = None,
+    restart: RestartOption = False,
     vectors: MovedVectors = None,
     context: MovedContext = None,
     json: AsJson = False,
@@ -124,15 +92,16 @@ def redact(
     `fedner redaction calibrate` chooses a threshold for a wanted recall and says what remains. The
     same command again goes on where it was stopped, and redacts what is new.
     """
-    from fedner.cli.left_out import exit_code, show_left_out
+    from fedner.cli.redact_tables import redact_tables, table_wish
     from fedner.inference.home_key import DateShift, read_key
-    from fedner.inference.notes import find_notes
     from fedner.inference.predict import Predictor
-    from fedner.inference.redacted_files import Rules, plan_redaction, redact_files
+    from fedner.inference.redaction_rules import Rules
     from fedner.runs.folder import tagger_folder
 
+    _refuse_sources(sources, out, json=json)
     folder = tagger_folder(model, platform)
-    notes = find_notes(source, encoding)
+    named = (text_column, id_column, patient_column, code_column, date_column, drop_column)
+    wish = table_wish(sources, format, encoding, *named)
     rules = Rules(
         how=how or ("type" if key is None else "pseudonym"),
         threshold=threshold,
@@ -141,18 +110,130 @@ def redact(
         patients=_patient_source(patients, patient_pattern, key),
         keeps_names=key is None or keep_file_names,
     )
-    _refuse_at_home(key, out)
+    if out is not None:
+        _refuse_at_home(key, out)
+
+    def load(checked: "Rules") -> "tuple[Predictor, Rules, ChosenThreshold | None]":
+        predictor = Predictor.load(folder, vectors=vectors, context=context)
+        chosen = _chosen(predictor, folder, calibration, threshold, no_threshold=no_threshold)
+        return predictor, _completed(checked, predictor, chosen, remove, keep, date_type), chosen
+
+    _refuse_misplaced(sources, wish, rules, patient, restart=restart)
+    if wish is not None:
+        redact_tables(wish, sources, out, rules, load, audit=audit, restart=restart, json=json)
+    elif _is_stream(sources):
+        _redact_stream(out, rules, load, patient, encoding, json=json)
+    else:
+        _redact_files(sources, out or Path(), rules, load, audit, encoding, json=json)
+
+
+def _is_stream(sources: list[Path]) -> bool:
+    return Path("-") in sources
+
+
+def _refuse_sources(sources: list[Path], out: Path | None, *, json: bool) -> None:
+    """Refuse inputs without a place to write to, and standard input beside others."""
+    is_stream = _is_stream(sources)
+    if is_stream and len(sources) > 1:
+        raise FednerError("standard input and other inputs", "Redact them one by one.")
+    if out is None and not is_stream:
+        raise FednerError("no --out", "Name the file or folder to write: nothing is overwritten.")
+    if is_stream and json and out is None:
+        raise FednerError(
+            "--json, but standard output holds the redacted text", "Name a file with --out."
+        )
+
+
+def _refuse_misplaced(
+    sources: list[Path],
+    wish: "TableWish | None",
+    rules: "Rules",
+    patient: str | None,
+    *,
+    restart: bool,
+) -> None:
+    """Refuse options that do not fit what is read."""
+    is_stream = _is_stream(sources)
+    if patient is not None and (not is_stream or wish is not None):
+        raise FednerError(
+            "--patient is for a note from standard input",
+            "Tables have --patient-column, files --patients or --patient-pattern.",
+        )
+    if is_stream and wish is None and rules.key is not None and patient is None:
+        raise FednerError(
+            "a note from standard input has no name: whose is it?",
+            "Say so with --patient NAME: pseudonyms and shifts of dates are the patient's.",
+        )
+    if rules.patients is not None and (wish is not None or is_stream):
+        raise FednerError(
+            "--patients and --patient-pattern are for files",
+            "Name the column of the patients with --patient-column (standard input: --patient).",
+        )
+    if restart and wish is None:
+        raise FednerError(
+            "--restart is for tables", "Redacting a folder goes on by itself; see --audit."
+        )
+
+
+def _redact_stream(
+    out: Path | None,
+    rules: "Rules",
+    load: Any,
+    patient: str | None,
+    encoding: str | None,
+    *,
+    json: bool,
+) -> None:
+    """Redact standard input, one note, to standard output or into a file for its owner alone."""
+    from fedner.cli.output import show_json
+    from fedner.durable import write_bytes
+    from fedner.inference.redact import redact as redacted
+    from fedner.inference.redacted_files import names_of_patient, read_mentions
+    from fedner.inference.text_files import decode_text
+
+    if out is not None and out.exists():
+        raise FednerError(
+            f"{out} is already there", "Choose another --out: nothing is overwritten."
+        )
+    file = decode_text(sys.stdin.buffer.read(), Path("standard input"), encoding)
+    predictor, complete, chosen = load(rules)
+    found = read_mentions(complete.finder(predictor), file.text)
+    result = redacted(file.text, found, complete.how, names_of_patient(complete, patient or "-"))
+    data = file.encoded(result.text)
+    if out is None:
+        sys.stdout.buffer.write(data)
+        sys.stdout.buffer.flush()
+    else:
+        write_bytes(out, data, owner_only=True, overwrite=False)
+    if json:
+        counts = Counter(each.label for each in result.replacements)
+        show_json({"target": out, "replaced": dict(sorted(counts.items()))})
+    else:
+        show_what_remains(chosen, to_errors=True)
+
+
+def _redact_files(
+    sources: list[Path],
+    out: Path,
+    rules: "Rules",
+    load: Any,
+    audit: Path | None,
+    encoding: str | None,
+    *,
+    json: bool,
+) -> None:
+    from fedner.inference.notes import find_all_notes
+    from fedner.inference.redacted_files import plan_redaction, redact_files
+
+    notes = find_all_notes(sources, encoding)
     plan_redaction(notes, out, rules, audit=audit)  # what is wrong is said before a model is loaded
-    predictor = Predictor.load(folder, vectors=vectors, context=context)
-    chosen = _chosen(predictor, folder, calibration, threshold, no_threshold=no_threshold)
-    complete = _completed(rules, predictor, chosen, remove, keep, date_type)
+    predictor, complete, chosen = load(rules)
     plan = plan_redaction(notes, out, complete, audit=audit)
     done = _followed(redact_files(predictor, plan), len(notes.files))
     _show_json(plan, done, chosen) if json else _show(plan, done, chosen)
     if not json:
         show_left_out(notes.left_out)
-    if code := exit_code(notes.left_out):
-        raise typer.Exit(code)
+    end_with(notes.left_out)
 
 
 def _patient_source(table: Path | None, pattern: str | None, key: Path | None) -> Any:
@@ -210,7 +291,7 @@ def _completed(
     """Return the rules with what only the tagger and its calibration know."""
     from dataclasses import replace
 
-    from fedner.inference.removal import removed_types
+    from fedner.inference.redact import removed_types
 
     known = predictor.model.space.labels
     types = removed_types(known, remove or (), keep or ())
@@ -298,11 +379,15 @@ def _show(plan: "Plan", done: list[dict[str, Any]], chosen: "ChosenThreshold | N
         show_place("what was replaced where (keep it at home):", plan.audit)
     if plan.rules.key is not None and plan.rules.patients is None:
         console.print("every note counts as a patient of its own: --patients says otherwise")
-    _show_what_remains(chosen)
+    if plan.rules.keeps_names and plan.notes.root.is_dir():
+        said = "names of files and folders stayed as they were: do they name people?"
+        console.print(said if plan.rules.key else f"{said} --key replaces them", style="yellow")
+    show_what_remains(chosen)
 
 
-def _show_what_remains(chosen: "ChosenThreshold | None") -> None:
-    from fedner.cli.output import console
+def show_what_remains(chosen: "ChosenThreshold | None", *, to_errors: bool = False) -> None:
+    """Say what a tagger leaves on held-out documents, where that was measured."""
+    from fedner.cli.output import console, errors
     from fedner.inference.calibration import remain_words
 
     if chosen is None:
@@ -311,4 +396,4 @@ def _show_what_remains(chosen: "ChosenThreshold | None") -> None:
     else:
         words = f"On held-out documents: {remain_words('mentions', chosen.calibration.measured)}. "
         words += "On other texts it may be more."
-    console.print(words, style="dim")
+    (errors if to_errors else console).print(words, style="dim")

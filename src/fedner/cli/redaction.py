@@ -11,7 +11,7 @@ from fedner.cli import label_maps
 from fedner.cli.arguments import AsJson, MovedContext, MovedVectors, OfPlatform, TaggerFolder
 from fedner.cli.label_maps import LabelMap
 from fedner.cli.reading import Reading, takes_reading
-from fedner.cli.redact import KeepOption, RemoveOption
+from fedner.cli.redact_arguments import KeepOption, RemoveOption
 from fedner.errors import FednerError
 
 if TYPE_CHECKING:
@@ -87,14 +87,14 @@ def calibrate(
     Half of the documents choose, the other half measures; a patient's documents stay together.
     """
     from fedner.cli.output import show_json
-    from fedner.inference.calibration import Wish
+    from fedner.inference.calibration import HALF, Wish
     from fedner.inference.calibration import calibrate as choose
     from fedner.inference.predict import Predictor
-    from fedner.inference.removal import removed_types
+    from fedner.inference.redact import removed_types
     from fedner.inference.threshold_file import NAME, ChosenThreshold, write_threshold
     from fedner.runs.folder import tagger_folder
 
-    wish = Wish(recall, each_type, most_lost)
+    wish = Wish(recall, each_type, most_lost, highest=HALF)
     folder = tagger_folder(model, platform)
     corpus = _corpus(data, reading, label_map)
     predictor = Predictor.load(folder, vectors=vectors, context=context)

@@ -10,7 +10,7 @@ import typer
 from fedner.cli.arguments import AsJson
 
 if TYPE_CHECKING:
-    from fedner.reproduce.opening import Options
+    from fedner.reproduce.opening import Opened, Options
     from fedner.reproduce.plan import Plan
     from fedner.reproduce.reproduction import Inputs, Reproduction, Shown
     from fedner.reproduce.running import Listener, Run
@@ -42,6 +42,10 @@ Device = Annotated[Literal["cpu", "cuda", "auto"], typer.Option("--device", help
 BuiltIn = Annotated[
     bool, typer.Option("--built-in", help="Rehearse on built-in platforms: tiny, needs no data.")
 ]
+Rehearse = Annotated[
+    bool,
+    typer.Option("--rehearse", help="Rehearse on your own data: few sentences, tiny models."),
+]
 Resume = Annotated[bool, typer.Option("--resume", help="Go on with what --out holds.")]
 Reuse = Annotated[
     list[Path] | None,
@@ -71,6 +75,7 @@ def reproduce(
     jobs: Jobs = None,
     device: Device = "auto",
     built_in: BuiltIn = False,
+    rehearse: Rehearse = False,
     resume: Resume = False,
     reuse: Reuse = None,
     seconds: Seconds = None,
@@ -99,6 +104,7 @@ def reproduce(
         built_in,
         resume,
         reuse or (),
+        rehearse,
     )
     if redraw:
         _redraw(study, options.out, as_json=json)
@@ -118,9 +124,13 @@ def _reproduce(
     from fedner.reproduce.opening import command_of, default_jobs, open_study
     from fedner.reproduce.running import Run
 
-    opened = open_study(study, options, command_of())
-    number = jobs or (1 if options.built_in else default_jobs(opened.inputs.device))
-    run = Run(study, opened.inputs, number, seconds, time.monotonic(), opened.works)
+    begun = time.monotonic()
+    opened = open_study(study, options, command_of(), only_plan=only_plan)
+    number = jobs or (1 if options.is_rehearsal else default_jobs(opened.inputs.device))
+    run = Run(study, opened.inputs, number, seconds, begun, opened.works)
+    if not as_json:
+        _show_corpora(opened)
+        _show_stand_ins(study, opened)
     if only_plan:
         _show_plan_only(run, as_json=as_json)
         return
@@ -143,6 +153,30 @@ def _show_list(*, as_json: bool) -> None:
     rows = [(each.name, each.source, each.title) for each in CATALOGUE.values()]
     console.print(table("Studies", ("name", "whose", "what"), rows))
     console.print("fedner reproduce NAME --data DIR, or --built-in to see it run without data")
+
+
+def _show_corpora(opened: "Opened") -> None:
+    """Say what was read, from where, and how much of it was lost on the way."""
+    from fedner.cli.output import console, show_place, table
+    from fedner.reproduce.inputs import losses
+
+    held = opened.inputs.platforms
+    if not held:
+        return
+    for name, place in opened.sources.items():
+        show_place(f"{name}:", place)
+    rows = [(each.name, *(f"{number:,}" for number in losses(each).values())) for each in held]
+    console.print(table("What was read", ("corpus", *losses(held[0])), rows))
+
+
+def _show_stand_ins(study: "Reproduction", opened: "Opened") -> None:
+    """Say which of the paper's own corpora were not found, where others stand in for them."""
+    from fedner.cli.output import console
+
+    own = study.corpora[0] if len(study.corpora) > 1 else ()
+    missing = [name for name in own if name not in opened.sources]
+    if missing and opened.sources:
+        console.print(f"not found: {', '.join(missing)}; other corpora stand in for the paper's")
 
 
 def _run(run: "Run", *, is_quiet: bool) -> "Shown":
@@ -274,7 +308,7 @@ class _Bar:
         )
 
     def _cell(self, key: str, seconds: float, left: float | None) -> None:
-        words = "" if left is None else f"{in_words(left)} left"
+        words = "" if left is None else f"{in_words(max(0.0, left))} left"
         self._bar.update(self._task, advance=1, left=words, description=key[-40:])
         if not self._console.is_terminal:
             self._console.print(f"{key}: {seconds:.1f} s; {words}")

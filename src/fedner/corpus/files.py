@@ -220,7 +220,7 @@ def atomic_writer(path: Path) -> Iterator[io.TextIOBase]:
 
     The same text gives the same bytes: no time or name stands in the compressed file.
     """
-    with writing(path) as raw, _compressing(raw, path) as stream:
+    with writing(path) as raw, compressing(raw, path) as stream:
         text = io.TextIOWrapper(stream, encoding="utf-8", newline="\n")
         try:
             yield text
@@ -229,7 +229,8 @@ def atomic_writer(path: Path) -> Iterator[io.TextIOBase]:
 
 
 @contextmanager
-def _compressing(raw: BinaryIO, path: Path) -> Iterator[BinaryIO]:
+def compressing(raw: BinaryIO, path: Path) -> Iterator[BinaryIO]:
+    """Write bytes through, compressed if the name of the file says so; the same gives the same."""
     suffix = path.suffix.lower()
     if suffix == ".gz":
         with gzip.GzipFile("", "wb", fileobj=raw, mtime=0) as packed:

@@ -14,6 +14,7 @@ import torch
 from torch import Tensor
 
 from fedner.errors import FednerError
+from fedner.models.device import seed_dropout
 from fedner.models.features import Batch, EncodedCorpus, collate
 from fedner.models.graphed import RecordedSteps, autocast
 from fedner.models.layers.dropout import masks_from
@@ -119,7 +120,7 @@ class TaggerLearner:
         if self.recorded is not None and self.losses is gold_losses:
             return self.recorded.gradients(sentences, seed)
         self.tagger.train()
-        torch.manual_seed(seed)  # dropout draws from nothing else
+        seed_dropout(self.corpus.device, seed)  # dropout draws from nothing else
         weights = trainable(self.tagger)
         batch = collate(self.corpus, sentences)
         with autocast(self.corpus.device, self.mixed_precision):
@@ -152,7 +153,11 @@ class TaggerLearner:
         try:
             for weight in held:
                 weight.requires_grad_(False)
-            with _seeded_masks(seed) if seed is not None else masks_from(self.tagger, random_int16):
+            with (
+                _seeded_masks(self.corpus.device, seed)
+                if seed is not None
+                else masks_from(self.tagger, random_int16)
+            ):
                 return clipped_sample(self.tagger, self.corpus, sample, max_grad_norm, loss=loss)[0]
         finally:
             for weight in held:
@@ -177,9 +182,9 @@ class TaggerLearner:
 
 
 @contextmanager
-def _seeded_masks(seed: int) -> Iterator[None]:
+def _seeded_masks(device: torch.device, seed: int) -> Iterator[None]:
     """Draw the masks of a simulation from torch's generator, which draws nothing else here."""
-    torch.manual_seed(seed)
+    seed_dropout(device, seed)
     yield
 
 

@@ -18,6 +18,9 @@ from fedner.inference.removal_scores import RemovalScores, ScoredDocument, score
 from fedner.scoring.intervals import CONFIDENCE
 from fedner.seeds import seeded
 
+HALF = 0.5
+"""The highest threshold for users: what is likelier a mention than not goes anyway."""
+
 MOST_LOST = 0.2
 """The share of other words that may be lost unless the user says otherwise."""
 
@@ -30,11 +33,14 @@ class Wish:
         recall: The share of mentions that has to go.
         each_type: Whether every type by itself has to reach it.
         most_lost: The largest share of other words that may be lost.
+        highest: The highest threshold that may be chosen, as far as `most_lost` allows: with one
+            above a half, words would stay of which the tagger is nearly sure.
     """
 
     recall: float
     each_type: bool = False
     most_lost: float = MOST_LOST
+    highest: float = 1.0
 
     def __post_init__(self) -> None:
         if not 0 < self.recall < 1:
@@ -119,7 +125,10 @@ def choose(documents: Sequence[ScoredDocument], wish: Wish) -> float:
         raise _too_few(wish, "the half that chooses has no mention")
     found = min(_threshold(scores, label, wish) for label, scores in sorted(by_type.items()))
     _check_cost(documents, by_type, found, wish)
-    return found
+    others = [score for each in documents for score in each.others]
+    if sum(score >= wish.highest for score in others) > wish.most_lost * len(others):
+        return found
+    return min(found, wish.highest)
 
 
 def _threshold(scores: Sequence[float], label: str, wish: Wish) -> float:

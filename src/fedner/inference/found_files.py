@@ -90,6 +90,8 @@ def found_line(predicted: Predicted) -> str:
     }
     if document.patient is not None:
         record["patient"] = document.patient
+    if predicted.uncertainty is not None:
+        record["uncertainty"] = round(predicted.uncertainty, 6)
     return _dumped(record | {"source": document.source})
 
 
@@ -124,7 +126,7 @@ def check_format(format: OutputFormat, labels: Sequence[str]) -> None:
 
 
 def _write_jsonl(lines: BinaryIO, output: Output) -> None:
-    with _created(output.place, output.mode) as file:
+    with created(output.place, output.mode) as file:
         file.write(header_line(output.labels).encode())
         shutil.copyfileobj(lines, file)
 
@@ -132,12 +134,12 @@ def _write_jsonl(lines: BinaryIO, output: Output) -> None:
 def _write_csv(lines: BinaryIO, output: Output) -> None:
     """Write a row for each mention; a spreadsheet knows the encoding by the byte-order mark."""
     with (
-        _created(output.place, output.mode) as file,
+        created(output.place, output.mode) as file,
         io.TextIOWrapper(file, "utf-8-sig", "replace", newline="") as text,
     ):
         writer = csv.writer(text)
         writer.writerow(CSV_COLUMNS)
-        for document, confidences in _found(lines):
+        for document, confidences in read_found(lines):
             for span, confidence in zip(document.spans, confidences, strict=True):
                 words = span.text_in(document.text)
                 place = (document.id, span.start, span.end, span.label, words)
@@ -147,7 +149,7 @@ def _write_csv(lines: BinaryIO, output: Output) -> None:
 
 
 def _write_bioc(lines: BinaryIO, output: Output) -> None:
-    with _created(output.place, output.mode) as file:
+    with created(output.place, output.mode) as file:
         carried = _carried(lines, check_document, output)
         write_found_bioc(file, carried, name=NAME, labels=output.labels)
 
@@ -190,7 +192,7 @@ def _write_records(
     lines: BinaryIO,
     output: Output,
 ) -> None:
-    with _created(output.place, output.mode) as file:
+    with created(output.place, output.mode) as file:
         for each in form(_carried(lines, annotation_tools.check_document, output)):
             file.write(each.encode())
 
@@ -231,7 +233,7 @@ _WRITERS: Final[dict[OutputFormat, Callable[[BinaryIO, Output], None]]] = {
 }
 
 
-def _found(lines: Iterable[bytes]) -> Iterator[Found]:
+def read_found(lines: Iterable[bytes]) -> Iterator[Found]:
     """Yield documents with their mentions, and the confidences of these."""
     for line in lines:
         record = json.loads(line)
@@ -252,7 +254,7 @@ def _carried(
     lines: Iterable[bytes], check: Callable[[Document], None], output: Output
 ) -> Iterator[Found]:
     """Yield what a format can carry; the others are left out and named."""
-    for document, confidences in _found(lines):
+    for document, confidences in read_found(lines):
         try:
             check(document)
         except FednerError as error:
@@ -263,7 +265,7 @@ def _carried(
 
 
 @contextmanager
-def _created(path: Path, mode: int) -> Iterator[BinaryIO]:
+def created(path: Path, mode: int) -> Iterator[BinaryIO]:
     """Make a new file that only those whom `mode` names may read, from its first byte on."""
     flags = os.O_CREAT | os.O_EXCL | os.O_WRONLY | getattr(os, "O_BINARY", 0)
     with os.fdopen(os.open(path, flags, mode), "wb") as file:

@@ -316,7 +316,7 @@ def _table_input(
         held = io.BytesIO() if stdin is None else stdin
         documents = read_table_stream(held, kind, columns, encoding, left_out)
         return PredictionInput(documents, (), left_out, source="-")
-    files = tuple(_tables_in(source, format))
+    files = tuple(tables_in(source, format))
     streams = [
         read_table(file, _kind_of_table(file, format), columns, encoding, left_out)
         for file in files
@@ -329,7 +329,7 @@ def _kind_of_table(path: Path, format: str) -> str:
     return (table_format(path) or CSV) if format == AUTO else format
 
 
-def _tables_in(source: Path, format: str) -> list[Path]:
+def tables_in(source: Path, format: str) -> list[Path]:
     """Return the tables of a folder by name, or the one that is named itself.
 
     Raises:

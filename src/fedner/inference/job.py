@@ -4,6 +4,7 @@ Beside the output stands a folder, OUT.partial, until the output is there:
 
     job.json     the tagger and the inputs, so that nothing is mixed up
     found.jsonl  a line for each note that is done, appended as it is done
+    chosen.jsonl those of its lines that are written, where not all are
     finished     the output while it is written
     done.json    all is written: only names are left to be given
 
@@ -22,7 +23,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final, Protocol
+from typing import Any, BinaryIO, Final, Protocol
 
 from fedner.corpus.document import Document
 from fedner.durable import (
@@ -44,8 +45,13 @@ from fedner.inference.reading import Predicted
 PARTIAL: Final = ".partial"
 SKIPPED: Final = ".skipped.csv"
 _JOB, _FOUND, _FINISHED, _DONE = "job.json", "found.jsonl", "finished", "done.json"
+_CHOSEN: Final = "chosen.jsonl"
 _SYNC_SECONDS: Final = 1.0
 _ANEW: Final = "--restart begins anew and throws away what it found so far."
+
+
+Choose = Callable[[BinaryIO], Iterable[bytes]]
+"""Returns those of the lines of `found.jsonl` that are written, in the order of the output."""
 
 
 class Reads(Protocol):
@@ -100,17 +106,23 @@ class Job:
         format: Its format.
         settings: What the findings depend on beside tagger and inputs, for `job.json`.
         skipped: Where the list of what was left out goes; None for OUT.skipped.csv.
+        choose: Chooses the notes that are written when all are done; None for all of them.
+        writer: What writes the output instead of the writer of the format.
+        at_home: The folder for what is not finished, on the same disk; None for beside the output.
     """
 
     out: Path
     format: OutputFormat
     settings: Mapping[str, Any]
     skipped: Path | None = None
+    choose: Choose | None = None
+    writer: Callable[[BinaryIO, Output], None] | None = None
+    at_home: Path | None = None
 
     @property
     def partial(self) -> Path:
         """The folder of what is not finished."""
-        return self.out.with_name(self.out.name + PARTIAL)
+        return (self.at_home or self.out.parent) / (self.out.name + PARTIAL)
 
     @property
     def skipped_file(self) -> Path:
@@ -138,7 +150,7 @@ class Job:
         for path in (self.out,) if is_begun else (self.out, self.skipped_file):
             if os.path.lexists(path):
                 raise FednerError(
-                    f"{path} is already there", "Choose another --out: predicting never overwrites."
+                    f"{path} is already there", "Choose another --out: nothing is overwritten."
                 )
         if not self.out.resolve().parent.is_dir():
             raise FednerError(
@@ -166,12 +178,13 @@ class Job:
                 inputs or another tagger, or the disk is full.
         """
         self.check_target()
-        check_format(self.format, tagger.labels)
+        if self.writer is None:
+            check_format(self.format, tagger.labels)
         owner_folder(self.partial)
         with held_by_this_process(self.partial):
             counts = _Counts()
             if restart:
-                for name in (_DONE, _JOB, _FOUND, _FINISHED):
+                for name in (_DONE, _JOB, _FOUND, _CHOSEN, _FINISHED):
                     _remove(self.partial / name)
             try:
                 self._begin(tagger)
@@ -259,11 +272,15 @@ class Job:
         """Write the output and the list of what was left out, and give them their names."""
         finished = self.partial / _FINISHED
         left_out = list(opened.left_out)
+        written = self._written()
         if not self._is_placed():
             _remove(finished)
             output = Output(finished, tagger.labels, output_mode(opened.files, self.out), left_out)
-            with (self.partial / _FOUND).open("rb") as lines:
-                write_found(self.format, lines, output)
+            with written.open("rb") as lines:
+                if self.writer is None:
+                    write_found(self.format, lines, output)
+                else:
+                    self.writer(lines, output)
             self._note_done(finished)
             if left_out:
                 write_skipped(self.skipped_file, left_out, output.mode)
@@ -273,6 +290,16 @@ class Job:
         return JobResult(
             self.out, counts.documents, counts.mentions, counts.resumed, tuple(left_out), skipped
         )
+
+    def _written(self) -> Path:
+        """Return the file of the lines that are written: all, or those chosen."""
+        found, chosen = self.partial / _FOUND, self.partial / _CHOSEN
+        if self.choose is None:
+            return found
+        with found.open("rb") as lines, writing(chosen, owner_only=True) as file:
+            for line in self.choose(lines):
+                file.write(line)
+        return chosen
 
     def _note_done(self, finished: Path) -> None:
         """Note which file or folder is the output: it keeps its number when it gets its name."""

@@ -5,6 +5,7 @@ only lies beside the notes is *skipped*, and both are named.
 """
 
 import os
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -49,12 +50,20 @@ class Notes:
         files: The notes, sorted by path.
         left_out: What is not read, sorted by path; none where the input is a file.
         encoding: How the files are encoded; None for UTF-8.
+        inputs: The inputs as they were named, where there are several; `root` then is the folder
+            that they have in common.
     """
 
     root: Path
     files: tuple[Path, ...]
     left_out: tuple[LeftOut, ...] = ()
     encoding: str | None = None
+    inputs: tuple[Path, ...] = ()
+
+    @property
+    def named(self) -> tuple[Path, ...]:
+        """The inputs as they were named."""
+        return self.inputs or (self.root,)
 
     @property
     def refused(self) -> tuple[LeftOut, ...]:
@@ -129,6 +138,46 @@ def find_notes(source: Path, encoding: str | None = None, *, with_office: bool =
     if not notes.files:
         raise no_notes(notes)
     return notes
+
+
+def find_all_notes(sources: Sequence[Path], encoding: str | None = None) -> Notes:
+    """Return the notes of one input or several; those of several are named below what they share.
+
+    Raises:
+        FednerError: As `find_notes`; or an input is named twice, or lies within another.
+    """
+    if len(sources) == 1:
+        return find_notes(sources[0], encoding)
+    refuse_repeats(sources)
+    found = [find_notes(source.resolve(), encoding) for source in sources]
+    root = Path(os.path.commonpath([each.root for each in found]))
+    files = tuple(sorted(file for each in found for file in each.files))
+    left_out = tuple(sorted((one for each in found for one in each.left_out), key=_path_of))
+    return Notes(root, files, left_out, encoding, tuple(sources))
+
+
+def refuse_repeats(sources: Sequence[Path]) -> None:
+    """Refuse inputs of which one is named twice, or lies within another.
+
+    Raises:
+        FednerError: That is so.
+    """
+    counts = Counter(os.path.realpath(each) for each in sources)
+    twice = [each for each in sources if counts[os.path.realpath(each)] > 1]
+    if twice:
+        raise FednerError(f"{twice[0]} is named more than once", "Name every input once.")
+    folders = [Path(os.path.realpath(each)) for each in sources if each.is_dir()]
+    for each in sources:
+        place = Path(os.path.realpath(each))
+        within = [folder for folder in folders if folder in place.parents]
+        if within and str(each) != "-":
+            raise FednerError(
+                f"{each} lies within {within[0]}, which is named too", "Name one of them."
+            )
+
+
+def _path_of(one: LeftOut) -> Path:
+    return one.path
 
 
 def survey(source: Path, encoding: str | None = None, *, with_office: bool = False) -> Notes:

@@ -62,6 +62,33 @@ def best_tags(steps: Steps, emissions_BLK: NDArray[np.float32], lengths_B: Indic
     return tags_BL
 
 
+def doubts(
+    steps: Steps, emissions_BLK: NDArray[np.float32], tags_BL: Indices, lengths_B: Indices
+) -> list[float]:
+    """Return the negative log-likelihood of each sentence's best tags; at least 0.
+
+    Args:
+        steps: The chain.
+        emissions_BLK: The scores of all tags of a batch.
+        tags_BL: The best tags.
+        lengths_B: The lengths of the sentences, of at least one token.
+    """
+    rows_B = np.arange(len(lengths_B))
+    scores_BLK = emissions_BLK.astype(np.float64)
+    own_BL = np.take_along_axis(scores_BLK, tags_BL[:, :, None], 2)[:, :, 0]
+    ahead_BK = scores_BLK[:, 0] + steps.start_K
+    path_B = own_BL[:, 0] + steps.start_K[tags_BL[:, 0]]
+    for token in range(1, scores_BLK.shape[1]):
+        going = token < lengths_B
+        paths_BKK = ahead_BK[going, :, None] + steps.transitions_KK
+        ahead_BK[going] = _log_sum(paths_BKK, 1) + scores_BLK[going, token]
+        step_B = steps.transitions_KK[tags_BL[going, token - 1], tags_BL[going, token]]
+        path_B[going] += own_BL[going, token] + step_B
+    path_B += steps.end_K[tags_BL[rows_B, lengths_B - 1]]
+    found: list[float] = np.maximum(_log_sum(ahead_BK + steps.end_K, 1) - path_B, 0.0).tolist()
+    return found
+
+
 def confidences(
     steps: Steps,
     emissions_BLK: NDArray[np.float32],

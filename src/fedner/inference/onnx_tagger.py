@@ -21,14 +21,16 @@ from fedner.corpus.readers.extras import required
 from fedner.corpus.schemes import decode
 from fedner.corpus.sentence import Entity, Sentence
 from fedner.errors import FednerError
-from fedner.inference.onnx_decoding import Flags, Steps, best_tags, confidences
+from fedner.inference.onnx_decoding import Flags, Steps, best_tags, confidences, doubts
 from fedner.inference.onnx_words import CharacterRules, WordRules
 from fedner.inference.reading import (
     Found,
+    Judged,
     Mention,
     Predicted,
     TokenMention,
     joins,
+    judge_documents,
     read_documents,
     read_texts,
     read_tokens,
@@ -148,18 +150,46 @@ class OnnxTagger:
         """Yield each document with its mentions; only a chunk of them is held in memory."""
         return read_documents(self.predict_sentences, documents)
 
+    def judge_documents(self, documents: Iterable[Document]) -> Iterator[Predicted]:
+        """Yield each document with its mentions and how unsure the tagger is of it."""
+        return judge_documents(self.judge_sentences, documents)
+
     def predict_sentences(self, sentences: Sequence[Sentence]) -> Found:
         """Return the entities of each sentence with their confidences."""
         found: Found = [[] for _ in sentences]
         for chosen, lengths_B, emissions_BLK in self._batches(sentences):
             tags_BL = best_tags(self.steps, emissions_BLK, lengths_B)
-            entities = self._entities(tags_BL, lengths_B)
-            sure = confidences(
-                self.steps, emissions_BLK, tags_BL, lengths_B, entities, self._joins_KK
-            )
-            for (row, entity), confidence in zip(entities, sure, strict=True):
-                found[chosen[row]].append((entity, confidence))
+            self._note(chosen, emissions_BLK, tags_BL, lengths_B, found)
         return found
+
+    def judge_sentences(self, sentences: Sequence[Sentence]) -> Judged:
+        """Return the entities of each sentence, and the doubt about its best path.
+
+        The doubt is the negative log-likelihood of that path; 0 of a sentence without tokens.
+        """
+        found: Found = [[] for _ in sentences]
+        doubted = [0.0] * len(sentences)
+        for chosen, lengths_B, emissions_BLK in self._batches(sentences):
+            tags_BL = best_tags(self.steps, emissions_BLK, lengths_B)
+            self._note(chosen, emissions_BLK, tags_BL, lengths_B, found)
+            of_batch = doubts(self.steps, emissions_BLK, tags_BL, lengths_B)
+            for number, doubt in zip(chosen, of_batch, strict=True):
+                doubted[number] = doubt
+        return list(zip(found, doubted, strict=True))
+
+    def _note(
+        self,
+        chosen: Sequence[int],
+        emissions_BLK: Emissions,
+        tags_BL: Indices,
+        lengths_B: Indices,
+        found: Found,
+    ) -> None:
+        """Add the entities of a batch to those of their sentences."""
+        entities = self._entities(tags_BL, lengths_B)
+        sure = confidences(self.steps, emissions_BLK, tags_BL, lengths_B, entities, self._joins_KK)
+        for (row, entity), confidence in zip(entities, sure, strict=True):
+            found[chosen[row]].append((entity, confidence))
 
     def emissions(self, sentences: Sequence[Sentence]) -> list[Emissions]:
         """Return the score of each tag at each token (L, K) of each sentence."""

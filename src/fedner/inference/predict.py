@@ -18,9 +18,11 @@ from fedner.corpus.sentence import Entity, Sentence
 from fedner.inference.confidence import joining, mention_confidences
 from fedner.inference.reading import (
     Found,
+    Judged,
     Mention,
     Predicted,
     TokenMention,
+    judge_documents,
     read_documents,
     read_texts,
     read_tokens,
@@ -127,21 +129,46 @@ class Predictor:
         """
         return read_documents(self.predict_sentences, documents)
 
+    def judge_documents(self, documents: Iterable[Document]) -> Iterator[Predicted]:
+        """Yield each document with its mentions and how unsure the tagger is of it."""
+        return judge_documents(self.judge_sentences, documents)
+
     def predict_sentences(self, sentences: Sequence[Sentence]) -> Found:
         """Return the entities of each sentence with their confidences."""
         found: Found = [[] for _ in sentences]
         for tagged in self.tag(sentences):
-            confidences = mention_confidences(
-                self.model.tagger.decoder,
-                tagged.emissions_BLK,
-                tagged.tags_BL,
-                tagged.batch.lengths_B,
-                tagged.entities,
-                self.joins_KK,
-            )
-            for (row, entity), confidence in zip(tagged.entities, confidences, strict=True):
-                found[tagged.batch.sentences[row]].append((entity, confidence))
+            self._note(tagged, found)
         return found
+
+    def judge_sentences(self, sentences: Sequence[Sentence]) -> Judged:
+        """Return the entities of each sentence, and the doubt about its best path.
+
+        The doubt is the negative log-likelihood of that path; 0 of a sentence without tokens.
+        """
+        found: Found = [[] for _ in sentences]
+        doubts = [0.0] * len(sentences)
+        for tagged in self.tag(sentences):
+            self._note(tagged, found)
+            with torch.no_grad():
+                sure_B = self.model.tagger.decoder.log_likelihood(
+                    tagged.emissions_BLK, tagged.tags_BL, tagged.batch.lengths_B
+                )
+            for number, sure in zip(tagged.batch.sentences, sure_B.tolist(), strict=True):
+                doubts[number] = max(0.0, -sure)
+        return list(zip(found, doubts, strict=True))
+
+    def _note(self, tagged: TaggedBatch, found: Found) -> None:
+        """Add the entities of a batch to those of their sentences."""
+        confidences = mention_confidences(
+            self.model.tagger.decoder,
+            tagged.emissions_BLK,
+            tagged.tags_BL,
+            tagged.batch.lengths_B,
+            tagged.entities,
+            self.joins_KK,
+        )
+        for (row, entity), confidence in zip(tagged.entities, confidences, strict=True):
+            found[tagged.batch.sentences[row]].append((entity, confidence))
 
     def tag(self, sentences: Sequence[Sentence]) -> "Iterator[TaggedBatch]":
         """Yield the sentences in batches, each with its emissions, best tags and entities."""

@@ -7,12 +7,14 @@ out in the order in which they came in. Nothing here needs torch.
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from typing import TypeVar
 
 from fedner.corpus.document import Document
 from fedner.corpus.prepare import prepare
 from fedner.corpus.schemes import decode
 from fedner.corpus.segment import SentencePolicy
 from fedner.corpus.sentence import Entity, Sentence
+from fedner.inference.ranking import uncertainty_of
 
 BYTE_ORDER_MARK = "\ufeff"
 # A chunk has about this many characters, or one document.
@@ -25,6 +27,10 @@ LONGEST_SENTENCE = 1_000
 # The entities of each sentence, with their confidences.
 Found = list[list[tuple[Entity, float]]]
 Finder = Callable[[Sequence[Sentence]], Found]
+# The same, and beside them the negative log-likelihood of the best path of each sentence.
+Judged = list[tuple[list[tuple[Entity, float]], float]]
+Judge = Callable[[Sequence[Sentence]], Judged]
+Answer = TypeVar("Answer")
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -76,10 +82,12 @@ class Predicted:
     Attributes:
         document: The document as it came in.
         mentions: In the order of the text.
+        uncertainty: How unsure the tagger is of all of it, where that was asked (`ranking.py`).
     """
 
     document: Document
     mentions: tuple[Mention, ...]
+    uncertainty: float | None = None
 
 
 def read_documents(find: Finder, documents: Iterable[Document]) -> Iterator[Predicted]:
@@ -87,29 +95,52 @@ def read_documents(find: Finder, documents: Iterable[Document]) -> Iterator[Pred
 
     The sentences and tokens of a document are its own where it has them.
     """
+    for document, read in _read(find, documents):
+        mentions = [
+            _mention(document, sentence, entity, confidence)
+            for sentence, found in read
+            for entity, confidence in found
+        ]
+        yield Predicted(document, tuple(mentions))
+
+
+def judge_documents(judge: Judge, documents: Iterable[Document]) -> Iterator[Predicted]:
+    """Yield each document with its mentions and how unsure the tagger is of it."""
+    for document, read in _read(judge, documents):
+        mentions = [
+            _mention(document, sentence, entity, confidence)
+            for sentence, (found, _) in read
+            for entity, confidence in found
+        ]
+        doubt = sum(each for _, (_, each) in read)
+        num_tokens = sum(len(sentence.tokens) for sentence, _ in read)
+        yield Predicted(document, tuple(mentions), uncertainty_of(doubt, num_tokens))
+
+
+def _read(
+    ask: Callable[[Sequence[Sentence]], list[Answer]], documents: Iterable[Document]
+) -> Iterator[tuple[Document, list[tuple[Sentence, Answer]]]]:
+    """Yield each document with its sentences and the tagger's answer to each."""
     for chunk in _chunks(documents):
-        by_document = [_sentences_of(document) for document in chunk]
-        found = _tagged(find, [one for each in by_document for one in each])
+        by_document = [sentences_of(document) for document in chunk]
+        answers = _asked(ask, [one for each in by_document for one in each])
         for document, sentences in zip(chunk, by_document, strict=True):
-            mentions = [
-                _mention(document, sentence, entity, confidence)
-                for sentence in sentences
-                for entity, confidence in next(found)
-            ]
-            yield Predicted(document, tuple(mentions))
+            yield document, [(sentence, next(answers)) for sentence in sentences]
 
 
-def _tagged(find: Finder, sentences: Sequence[Sentence]) -> Iterator[list[tuple[Entity, float]]]:
-    """Yield the entities of each sentence, a bounded number of them at a time."""
+def _asked(
+    ask: Callable[[Sequence[Sentence]], list[Answer]], sentences: Sequence[Sentence]
+) -> Iterator[Answer]:
+    """Yield the answer to each sentence, a bounded number of them at a time."""
     part: list[Sentence] = []
     size = 0
     for sentence in sentences:
         if part and size + len(sentence.tokens) > CHUNK_TOKENS:
-            yield from find(part)
+            yield from ask(part)
             part, size = [], 0
         part.append(sentence)
         size += len(sentence.tokens)
-    yield from find(part)
+    yield from ask(part)
 
 
 def read_texts(find: Finder, texts: Iterable[str]) -> list[tuple[Mention, ...]]:
@@ -140,7 +171,8 @@ def _chunks(documents: Iterable[Document]) -> Iterator[list[Document]]:
         yield chunk
 
 
-def _sentences_of(document: Document) -> tuple[Sentence, ...]:
+def sentences_of(document: Document) -> tuple[Sentence, ...]:
+    """Return the sentences that a tagger reads: those of the document, or split by rule."""
     text = document.text
     if text.startswith(BYTE_ORDER_MARK):  # no word: offsets stay, and the tagger never sees it
         text = " " + text[1:]

@@ -4,7 +4,7 @@ Found mentions become their type in brackets, a pseudonym that is the same for t
 mask of the same length. A tagger misses mentions: what comes out is not anonymous by itself.
 """
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Literal, Protocol
 
@@ -74,6 +74,29 @@ class Pseudonyms:
             self._counts[label] = self._counts.get(label, 0) + 1
             self._names[key] = f"[{label}-{self._counts[label]}]"
         return self._names[key]
+
+
+def removed_types(
+    known: Sequence[str], remove: Collection[str] = (), keep: Collection[str] = ()
+) -> tuple[str, ...]:
+    """Return the types to remove: those named, or all that a tagger knows but those to keep.
+
+    Raises:
+        FednerError: Both are given, the tagger lacks one of them, or nothing is left to remove.
+    """
+    known_words = f"The tagger has {', '.join(known)}."
+    if remove and keep:
+        raise FednerError(
+            "types to remove and types to keep are both given",
+            "Name the ones or the others: all others are kept, or removed.",
+        )
+    unknown = sorted({*remove, *keep} - set(known))
+    if unknown:
+        raise FednerError(f"the tagger has no type {', '.join(unknown)}", known_words)
+    chosen = tuple(label for label in known if (label in remove if remove else label not in keep))
+    if not chosen:
+        raise FednerError("there is no type left to remove", known_words)
+    return chosen
 
 
 def redact(

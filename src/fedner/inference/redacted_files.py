@@ -7,85 +7,24 @@ who may read what. With a key, names of files and folders are pseudonyms as well
 import hashlib
 from collections import Counter, deque
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from fedner.corpus.document import Document
-from fedner.corpus.patients import PatientSource, with_patients
+from fedner.corpus.patients import with_patients
 from fedner.corpus.problems import ProblemLog
 from fedner.durable import write_bytes
 from fedner.errors import FednerError
-from fedner.inference.home_key import DateShift, HomeKey, PatientPseudonyms
+from fedner.inference.home_key import PatientPseudonyms
 from fedner.inference.notes import SUFFIXES, Notes, find_notes, summary
 from fedner.inference.permissions import make_folders, output_mode
 from fedner.inference.predict import Predictor
-from fedner.inference.reading import Finder, read_documents
-from fedner.inference.redact import How, Redacted, Replacement, redact
+from fedner.inference.reading import Finder, Mention, read_documents
+from fedner.inference.redact import Redacted, Replacement, redact
 from fedner.inference.redaction_audit import AuditRecord, open_audit, refuse_existing
-from fedner.inference.removal import best_path_finder, threshold_finder
+from fedner.inference.redaction_rules import Rules
 from fedner.inference.text_files import TextFile
-
-
-@dataclass(frozen=True, slots=True)
-class Rules:
-    """How texts are redacted.
-
-    Attributes:
-        how: What mentions become; pseudonyms need a key.
-        types: The types to remove; None for all that the tagger knows.
-        threshold: The probability from which on a word goes; None for what `predict` finds.
-        key: The key that stays at home.
-        dates: How dates are moved; only pseudonyms move them.
-        patients: Whose text each note is; None where every note is taken for a patient's own.
-        keeps_names: Whether names of files and folders stay as they are.
-    """
-
-    how: How = "type"
-    types: tuple[str, ...] | None = None
-    threshold: float | None = None
-    key: HomeKey | None = None
-    dates: DateShift = field(default_factory=DateShift)
-    patients: PatientSource | None = None
-    keeps_names: bool = True
-
-    def __post_init__(self) -> None:
-        needs = [
-            name
-            for name, is_asked in (
-                ("pseudonyms", self.how == "pseudonym"),
-                ("pseudonyms of file names", not self.keeps_names),
-            )
-            if is_asked
-        ]
-        if needs and self.key is None:
-            raise FednerError(
-                f"{' and '.join(needs)} need a key that stays at home",
-                "Make one with: fedner redaction key FILE, and name it with --key FILE.",
-            )
-        if self.threshold is not None and not 0 < self.threshold <= 1:
-            raise FednerError(
-                f"threshold: found {self.threshold}; expected a probability above 0, at most 1",
-                "`fedner redaction calibrate` chooses one for a wanted recall.",
-            )
-
-    def finder(self, predictor: Predictor) -> Finder:
-        """Return what finds the mentions that go."""
-        types = self.types or predictor.model.space.labels
-        if self.threshold is None:
-            return best_path_finder(predictor, types)
-        return threshold_finder(predictor, types, self.threshold)
-
-    def as_dict(self) -> dict[str, Any]:
-        """Return what two redactions that belong together have in common."""
-        return {
-            "how": self.how,
-            "types": None if self.types is None else list(self.types),
-            "threshold": self.threshold,
-            "key": None if self.key is None else self.key.fingerprint,
-            "dates": [list(self.dates.types), self.dates.most_days, self.dates.day_first],
-            "keeps_names": self.keeps_names,
-        }
 
 
 @dataclass(frozen=True, slots=True)
@@ -257,8 +196,18 @@ def _check_unchanged(plan: Plan, file: TextFile, record: AuditRecord) -> None:
 
 
 def _names(plan: Plan, path: Path) -> PatientPseudonyms | None:
-    key = plan.rules.key
-    return None if key is None else PatientPseudonyms(key, plan.patients[path], plan.rules.dates)
+    return names_of_patient(plan.rules, plan.patients[path])
+
+
+def names_of_patient(rules: Rules, patient: str) -> PatientPseudonyms | None:
+    """Return the pseudonyms of a patient; None without a key."""
+    return None if rules.key is None else PatientPseudonyms(rules.key, patient, rules.dates)
+
+
+def read_mentions(finder: Finder, text: str) -> tuple[Mention, ...]:
+    """Return what has to go in one text."""
+    (found,) = read_documents(finder, [Document("-", text)])
+    return found.mentions
 
 
 def _name(plan: Plan, path: Path) -> str:
@@ -302,8 +251,9 @@ def _targets(notes: Notes, target: Path, rules: Rules) -> dict[Path, Path]:
     source = notes.root
     if not source.is_dir():
         return {source: target / _renamed(Path(source.name), rules) if target.is_dir() else target}
-    if target.resolve().is_relative_to(source.resolve()):
-        raise FednerError(f"{target} lies within {source}", "Choose a folder outside of it.")
+    for each in notes.named:
+        if target.resolve().is_relative_to(each.resolve()):
+            raise FednerError(f"{target} lies within {each}", "Choose a folder outside of it.")
     return {path: target / _renamed(path.relative_to(source), rules) for path in notes.files}
 
 

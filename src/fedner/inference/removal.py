@@ -18,7 +18,6 @@ import torch
 from torch import Tensor
 
 from fedner.corpus.sentence import Entity, Sentence
-from fedner.errors import FednerError
 from fedner.inference.predict import Predictor, TaggedBatch
 from fedner.inference.reading import Finder, Found
 
@@ -42,29 +41,6 @@ class Removable:
     labels: tuple[str, ...]
     mentions: tuple[int, ...]
     words: tuple[bool, ...]
-
-
-def removed_types(
-    known: Sequence[str], remove: Collection[str] = (), keep: Collection[str] = ()
-) -> tuple[str, ...]:
-    """Return the types to remove: those named, or all that a tagger knows but those to keep.
-
-    Raises:
-        FednerError: Both are given, the tagger lacks one of them, or nothing is left to remove.
-    """
-    known_words = f"The tagger has {', '.join(known)}."
-    if remove and keep:
-        raise FednerError(
-            "types to remove and types to keep are both given",
-            "Name the ones or the others: all others are kept, or removed.",
-        )
-    unknown = sorted({*remove, *keep} - set(known))
-    if unknown:
-        raise FednerError(f"the tagger has no type {', '.join(unknown)}", known_words)
-    chosen = tuple(label for label in known if (label in remove if remove else label not in keep))
-    if not chosen:
-        raise FednerError("there is no type left to remove", known_words)
-    return chosen
 
 
 def best_path_finder(predictor: Predictor, labels: Collection[str]) -> Finder:

@@ -1,7 +1,6 @@
 """Several inputs of a prediction as one: documents with ids of their own, and nothing twice."""
 
 import os
-from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -10,9 +9,8 @@ from typing import BinaryIO
 from fedner.corpus.document import Document
 from fedner.corpus.problems import ProblemLog
 from fedner.corpus.reading import AUTO
-from fedner.errors import FednerError
-from fedner.inference.inputs import STANDARD_INPUT, PredictionInput, open_input
-from fedner.inference.notes import LeftOut
+from fedner.inference.inputs import PredictionInput, open_input
+from fedner.inference.notes import LeftOut, refuse_repeats
 from fedner.inference.tables import Columns
 
 
@@ -41,7 +39,7 @@ def open_inputs(
     Raises:
         FednerError: One of them cannot be opened, or is named twice.
     """
-    _refuse_repeats(sources)
+    refuse_repeats(sources)
     opened = [open_input(each, format, encoding, stdin, columns) for each in sources]
     if len(opened) == 1:
         (only,) = opened
@@ -94,21 +92,6 @@ def _source(document: Document, one: PredictionInput, name: str) -> str:
     if not _is_file(one):
         return f"{name}/{document.source}"
     return name + document.source.removeprefix(one.files[0].name)
-
-
-def _refuse_repeats(sources: Sequence[Path]) -> None:
-    counts = Counter(os.path.realpath(each) for each in sources)
-    twice = [each for each in sources if counts[os.path.realpath(each)] > 1]
-    if twice:
-        raise FednerError(f"{twice[0]} is named more than once", "Name every input once.")
-    folders = [Path(os.path.realpath(each)) for each in sources if each.is_dir()]
-    for each in sources:
-        place = Path(os.path.realpath(each))
-        within = [folder for folder in folders if folder in place.parents]
-        if within and each != STANDARD_INPUT:
-            raise FednerError(
-                f"{each} lies within {within[0]}, which is named too", "Name one of them."
-            )
 
 
 def _names(sources: Sequence[Path]) -> list[str]:

@@ -7,7 +7,7 @@ of its text.
 
 import csv
 import io
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
@@ -70,7 +70,7 @@ def column_names(path: Path, encoding: str | None = None) -> list[str]:
         return [] if isinstance(found, Fault) else list(found.schema_arrow.names)
     try:
         with opened(path) as stream, _text_of(stream, encoding) as lines:
-            return _header(next(iter(lines), ""), format or CSV, ())[1]
+            return split_header(next(iter(lines), ""), format or CSV, ())[1]
     except (OSError, UnicodeDecodeError, csv.Error):
         return []
 
@@ -162,7 +162,7 @@ def _text_rows(
     with _text_of(stream, encoding) as lines:
         try:
             first = next(iter(lines), "")
-            delimiter, _ = _header(first, format, columns.names)
+            delimiter, _ = split_header(first, format, columns.names)
             reader = csv.reader(chain([first], lines), delimiter=delimiter, strict=True)
             header = next(reader, [])
             wanted = _places(header, columns, place)
@@ -186,7 +186,7 @@ def _text_rows(
             ) from error
 
 
-def _header(line: str, format: str, wanted: tuple[str, ...]) -> tuple[str, list[str]]:
+def split_header(line: str, format: str, wanted: Sequence[str]) -> tuple[str, list[str]]:
     """Return the delimiter of a table and its columns, by its first line.
 
     Databases of many countries write semicolons into CSV: the delimiter is the one that shows the
@@ -207,11 +207,12 @@ def _places(header: list[str], columns: Columns, place: str) -> dict[str, int]:
     """
     for name in columns.names:
         if header.count(name) != 1:
-            raise _no_such_column(place, name, header)
+            raise no_such_column(place, name, header)
     return {name: header.index(name) for name in columns.names}
 
 
-def _no_such_column(place: str, name: str, header: list[str]) -> FednerError:
+def no_such_column(place: str, name: str, header: Sequence[str]) -> FednerError:
+    """Return the error for a column that is not there, or twice."""
     how_often = "no column" if name not in header else "more than one column"
     shown = ", ".join(header[:_MAX_SHOWN]) + (", ..." if len(header) > _MAX_SHOWN else "")
     return FednerError(
@@ -229,13 +230,21 @@ def _parquet_rows(path: Path, columns: Columns) -> Iterator[_Row]:
         raise FednerError(f"{path} is no parquet file: {file.found}", "Check the file.")
     names = list(file.schema_arrow.names)
     _places(names, columns, str(path))
-    kind = str(file.schema_arrow.field(columns.text).type)
-    if "string" not in kind:
+    kind = file.schema_arrow.field(columns.text).type
+    if not holds_text(kind):
         raise FednerError(
             f'{path}: the column "{columns.text}" holds {kind}; expected text',
             "Name the column of the notes with --text-column.",
         )
     return _parquet_values(path, file, columns)
+
+
+def holds_text(kind: Any) -> bool:
+    """Whether a column of a type of pyarrow's holds texts, in a dictionary or not."""
+    types = required("pyarrow.types", "formats", _NEED)
+    inner = kind.value_type if types.is_dictionary(kind) else kind
+    views = getattr(types, "is_string_view", lambda _kind: False)
+    return bool(types.is_string(inner) or types.is_large_string(inner) or views(inner))
 
 
 def _parquet_values(path: Path, file: Any, columns: Columns) -> Iterator[_Row]:

@@ -106,7 +106,7 @@ def decode_text(data: bytes, path: Path, encoding: str | None = None) -> TextFil
     kind = kind_of(data)
     if kind is not None and not (is_wide and kind == WIDE):
         raise not_text(path, kind)
-    mark, codec = _mark_of(data, name)
+    mark, codec = mark_of(data, name)
     try:
         text = data[len(mark) :].decode(codec)
     except UnicodeDecodeError as error:
@@ -137,7 +137,7 @@ def not_text(path: Path, kind: FileKind) -> TextFileError:
     return TextFileError(path, kind.name, named + kind.hint, is_text=False)
 
 
-def _mark_of(data: bytes, name: str) -> tuple[bytes, str]:
+def mark_of(data: bytes, name: str) -> tuple[bytes, str]:
     """Return the byte-order mark at the beginning, and the codec for what follows it."""
     if name == "utf-8":
         return codecs.BOM_UTF8 if data.startswith(codecs.BOM_UTF8) else b"", name

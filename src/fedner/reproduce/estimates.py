@@ -1,9 +1,9 @@
 """Means over repeats, and the rows that they are taken of."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from statistics import stdev
 
-from fedner.reproduce.reproduction import Estimate, Factor, Row
+from fedner.reproduce.reproduction import Estimate, Factor, Row, Series
 from fedner.scoring import mean_interval
 
 
@@ -54,6 +54,23 @@ def paired_gain(
     """
     first, second = (_by_repeat(rows, measure, each) for each in (before, after))
     return estimate([second[repeat] - first[repeat] for repeat in sorted(first.keys() & second)])
+
+
+def gain_between(
+    rows: Sequence[Row], place: Mapping[str, Factor], factor: str, before: Factor, after: Factor
+) -> Estimate | None:
+    """Return the paired gain in strict F1, at one place, from one value of a factor to another."""
+    return paired_gain(rows, "strict_f1", {**place, factor: before}, {**place, factor: after})
+
+
+def series_along(
+    rows: Sequence[Row],
+    label: str,
+    places: Iterable[Mapping[str, Factor]],
+    measure: str = "strict_f1",
+) -> Series:
+    """Return a curve, or the bars of one colour: the mean of a measure at each place."""
+    return Series(label, tuple(estimated(rows, measure, None, **place) for place in places))
 
 
 def _by_repeat(

@@ -1,227 +1,43 @@
-"""From options to inputs: corpora by name, what is missing and where to get it, read once for all.
+"""From platforms to inputs: every corpus read once for all, with what reading made of it.
 
-`--data DIR` is a folder in which corpora lie under the names that `KNOWN` has; `--platform
-name=path[:format]` names any other. Without both a study can rehearse on built-in platforms.
+Reading is lenient: what cannot be placed is skipped. How often is counted and shown, never silent.
 """
 
 import hashlib
 import json
-from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from fedner.corpus import archives
 from fedner.corpus.document import Document, Segment, Span
-from fedner.corpus.prepare import SentenceChoice, prepare
+from fedner.corpus.prepare import Changes, SentenceChoice, prepare
+from fedner.corpus.problems import ProblemLog
 from fedner.corpus.read_options import ReadOptions
-from fedner.corpus.readers import READERS
 from fedner.corpus.reading import read_recognised
 from fedner.corpus.sentence import Sentence
 from fedner.corpus.synthetic import generate
 from fedner.corpus.writers.jsonl import write_documents
 from fedner.durable import write_text
 from fedner.errors import FednerError
-from fedner.reproduce.reproduction import Inputs, PlatformInput, Reproduction
+from fedner.reproduce.locating import SYNTHETIC
+from fedner.reproduce.reproduction import Inputs, PlatformInput
 from fedner.seeds import seeded
 
-SYNTHETIC = "synthetic:"
 REHEARSED_SENTENCES = 60
-WORDS = (
-    "glove-6b/glove.6B.300d.txt",
-    "glove.6B.300d.txt",
-    "glove-6b/glove.6B.100d.txt",
-    "glove-6b/glove.6B.50d.subset.txt.xz",
-)
-CONTEXTS = ("elmo", "minilm", "flair-news-fast/flair-news-fast.npz.xz")
-
-
-@dataclass(frozen=True, slots=True)
-class Known:
-    """A corpus that fedner knows by name.
-
-    Attributes:
-        where: Its places within the folder of corpora, tried in turn.
-        source: Where people get it.
-        test: The file of its own test part within the place, where it has one.
-        train: The file of its training part, where the place is a folder of several.
-        options: Those of its format.
-    """
-
-    where: tuple[str, ...]
-    source: str
-    test: str | None = None
-    train: str | None = None
-    options: Mapping[str, str] = field(default_factory=dict)
-
-
-KNOWN: dict[str, Known] = {
-    "ade": Known(("ade-corpus-v2", "ade"), "ADE Corpus V2, Gurulingappa et al. 2012"),
-    "cadec": Known(("cadec",), "CADEC v2 (CSIRO data portal, on request)"),
-    "smm4h": Known(("smm4h",), "SMM4H ADR extraction, task 3 (on request)"),
-    "psytar": Known(("psytar/all.full.txt.xz", "psytar/all.full.txt"), "PsyTAR, CC BY 4.0"),
-    "twimed": Known(
-        ("twimed/twimed.tar.xz!/gold/pubmed", "twimed/gold/pubmed"), "TwiMed, PubMed part"
-    ),
-    "conll2003": Known(
-        ("conll2003", "conll-2003"),
-        "CoNLL 2003 English: eng.train, eng.testb (Reuters RCV1 licence)",
-        test="eng.testb",
-        train="eng.train",
-        options={"scheme": "IOB1"},
-    ),
-    "btc": Known(("btc",), "Broad Twitter Corpus, CC BY 4.0"),
-    **{
-        f"btc-{part}": Known(
-            (f"btc/{part}.conll.xz", f"btc/{part}.conll"),
-            f"Broad Twitter Corpus, part {part}, CC BY 4.0",
-        )
-        for part in "abefgh"
-    },
-    "sec-fin": Known(
-        ("sec-fin",),
-        "SEC filings, Salinas Alvarado et al. 2015, CC BY 3.0: FIN5, FIN3",
-        test="FIN3.txt.xz",
-        train="FIN5.txt.xz",
-    ),
-    "presidio-synth": Known(
-        ("presidio-synth",),
-        "microsoft/presidio-research, MIT",
-        options={"patient_column": "template_id"},  # texts of one template resemble each other
-    ),
-    "synthetic-phi-queries": Known(("synthetic-phi-queries",), "synthetic-phi-query-framework"),
-}
-BUILT_IN = ("case-reports", "forum-posts", "social-posts")
-
-
-def located(root: Path | None, name: str) -> PlatformInput | None:
-    """Return a known corpus where the folder of corpora has it, else None."""
-    known = KNOWN.get(name)
-    if known is None or root is None:
-        return None
-    for where in known.where:
-        if not (root / where.partition("!")[0]).exists():
-            continue
-        place = root / where
-        if known.train is None:
-            return PlatformInput(name, str(place), options=dict(known.options))
-        if (place / known.train).exists() and (place / str(known.test)).exists():
-            data, test = str(place / known.train), str(place / str(known.test))
-            return PlatformInput(name, data, test_data=test, options=dict(known.options))
-    return None
-
-
-def named_platform(text: str, root: Path | None) -> PlatformInput:
-    """Return what `--platform` names: NAME of --data, or NAME=PATH[:FORMAT].
-
-    Raises:
-        FednerError: It is neither, or nothing lies there.
-    """
-    name, equals, rest = text.partition("=")
-    if not equals:
-        found = located(root, name)
-        if found is not None:
-            return found
-        raise FednerError(
-            f"--platform {text}: --data has no corpus of that name",
-            f"Give its path (--platform {name}=PATH), or one of {', '.join(KNOWN)} in --data.",
-        )
-    path, colon, format_ = rest.rpartition(":")
-    if not colon or format_ not in READERS:
-        path, format_ = rest, "auto"
-    if not Path(path.partition("!")[0]).exists():
-        raise FednerError(
-            f"--platform {text}: {path} is not there", "Write --platform NAME=PATH[:FORMAT]."
-        )
-    known = KNOWN.get(name)
-    if known is not None and known.train and (Path(path) / known.train).exists():
-        data, test = str(Path(path) / known.train), str(Path(path) / str(known.test))
-        return PlatformInput(name, data, format_, test, dict(known.options))
-    return PlatformInput(name, path, format_)
-
-
-def platforms_for(
-    study: Reproduction, root: Path | None, named: Sequence[str], *, is_rehearsal: bool
-) -> tuple[PlatformInput, ...]:
-    """Return the platforms of a study.
-
-    Args:
-        study: The study.
-        root: --data.
-        named: Every --platform.
-        is_rehearsal: Whether the built-in platforms stand in.
-
-    Raises:
-        FednerError: Nothing fits; says what to get.
-    """
-    if is_rehearsal:
-        chosen = BUILT_IN if study.layout != "one corpus" else BUILT_IN[:1]
-        return tuple(PlatformInput(name, f"{SYNTHETIC}{name}") for name in chosen)
-    if named:
-        return tuple(named_platform(each, root) for each in named)
-    for names in study.corpora:
-        found = [located(root, name) for name in names]
-        if all(each is not None for each in found):
-            return tuple(each for each in found if each is not None)
-    raise FednerError(f"{study.name} has no corpora to run on", what_to_get(study, root))
-
-
-def what_to_get(study: Reproduction, root: Path | None) -> str:
-    """Return which corpora a study takes, and where each comes from."""
-    sets = []
-    for names in study.corpora:
-        parts = [
-            f"{name} ({KNOWN[name].source}; {KNOWN[name].where[0]})"
-            for name in names
-            if name in KNOWN and located(root, name) is None
-        ]
-        if parts:
-            sets.append(" + ".join(parts))
-    wanted = "; or ".join(sets)
-    return (
-        f"Put into --data DIR: {wanted}. Or name your own: --platform NAME=PATH[:FORMAT] ... "
-        "Or look how it runs on built-in platforms: --built-in."
-    )
-
-
-def embeddings_for(
-    study: Reproduction, root: Path | None, words: str | None, context: str | None
-) -> tuple[str, str]:
-    """Return word vectors and context encoder: those named, or those found in --data.
-
-    Raises:
-        FednerError: The study needs one that is nowhere.
-    """
-    found_words = words or _first(root, WORDS)
-    found_context = context or _first(root, CONTEXTS)
-    missing = [
-        option
-        for option, path in (("words", found_words), ("context", found_context))
-        if path is None and option in study.needs
-    ]
-    if missing:
-        places = {"words": ", ".join(WORDS), "context": ", ".join(CONTEXTS)}
-        raise FednerError(
-            f"{study.name} needs {' and '.join(f'--{each}' for each in missing)}",
-            "; ".join(f"--{each} PATH, or in --data one of {places[each]}" for each in missing),
-        )
-    for path in (found_words, found_context):
-        if path is not None and not path.startswith("hub:") and not Path(path).exists():
-            raise FednerError(f"{path} is not there", "Name word vectors and encoder by path.")
-    return found_words or "hashed", found_context or "none"
-
-
-def _first(root: Path | None, places: Sequence[str]) -> str | None:
-    if root is None:
-        return None
-    return next((str(root / each) for each in places if (root / each).exists()), None)
+LOST, PROBLEM = "mentions that nothing could place (skipped)", "problem: "
 
 
 def stored(inputs: Inputs) -> Inputs:
     """Read every corpus once into the study's folder; return the inputs that point there.
 
-    What is there already is taken as it is.
+    What was read before is taken as it is, unless a file has changed since.
+
+    Raises:
+        FednerError: A corpus is not what it is taken for, or has no mention.
     """
     folder = inputs.out / "cache" / "corpora"
     folder.mkdir(parents=True, exist_ok=True)
@@ -232,62 +48,137 @@ def stored(inputs: Inputs) -> Inputs:
 
 def _stored(platform: PlatformInput, inputs: Inputs, folder: Path) -> PlatformInput:
     about = folder / f"{platform.name}.json"
+    source = json.loads(
+        json.dumps(
+            {
+                **asdict(platform),
+                "files": _files_of(platform),
+                "rehearsal": [inputs.is_rehearsal, inputs.first_seed],
+            }
+        )
+    )
     if about.is_file():
         held = json.loads(about.read_text("utf-8"))
-        if held["source"] == json.loads(json.dumps(asdict(platform))):
+        if held["source"] == source:
             return PlatformInput(**{**held["stored"], "labels": tuple(held["stored"]["labels"])})
-    folder.mkdir(parents=True, exist_ok=True)
-    training = _read(platform, platform.data, inputs)
-    data = _write(folder / f"{platform.name}.jsonl", platform.name, training)
-    test, test_data = None, None
+    parts = {"": _read(platform, platform.data, inputs)}
     if platform.test_data is not None:
-        test = _read(platform, platform.test_data, inputs)
-        test_data = _write(folder / f"{platform.name}-test.jsonl", platform.name, test)
-    whole = [training] if test is None else [training, test]
+        parts["-test"] = _read(platform, platform.test_data, inputs)
+    whole = list(parts.values())
+    names = {ending: folder / f"{platform.name}{ending}.jsonl" for ending in parts}
+    kept = {ending: _kept(part.sentences, platform, inputs) for ending, part in parts.items()}
+    for ending, path in names.items():
+        documents = as_documents(kept[ending])
+        write_documents(path, documents, name=platform.name, labels=parts[ending].labels)
     found = replace(
         platform,
-        data=str(data),
-        test_data=None if test_data is None else str(test_data),
+        data=str(names[""]),
+        test_data=str(names["-test"]) if "-test" in names else None,
         format="jsonl",
         options={},
+        label_map={},
         labels=tuple(sorted({label for each in whole for label in each.labels})),
-        num_sentences=len(training.sentences),
+        num_sentences=len(kept[""]),
         counts=_counts(whole),
-        digest=_digest([data] if test_data is None else [data, test_data]),
+        reading=_reading(whole),
+        digest=_digest(list(names.values())),
     )
-    write_text(about, json.dumps({"source": asdict(platform), "stored": asdict(found)}))
+    write_text(about, json.dumps({"source": source, "stored": asdict(found)}))
+    return found
+
+
+def _files_of(platform: PlatformInput) -> list[list[str | int]]:
+    """Return size and time of every file of a corpus: changed files are read again."""
+    found: list[list[str | int]] = []
+    for source in filter(None, (platform.data, platform.test_data)):
+        if source.startswith(SYNTHETIC):
+            continue
+        place = Path(source.partition(archives.MARK)[0])
+        files = [place] if place.is_file() else sorted(place.rglob("*"))
+        for each in files:
+            if each.is_file():
+                about = each.stat()
+                found.append([str(each), about.st_size, about.st_mtime_ns])
     return found
 
 
 @dataclass(frozen=True, slots=True)
 class _Read:
-    """A corpus as its source has it, and its sentences, flattened longest first."""
+    """A corpus as its source has it, its sentences, flattened longest first, and what that took."""
 
     labels: tuple[str, ...]
     documents: tuple[Document, ...]
     sentences: tuple[Sentence, ...]
+    log: ProblemLog
+    changes: Changes
 
 
 def _read(platform: PlatformInput, source: str, inputs: Inputs) -> _Read:
     choice: SentenceChoice = "as given"
+    log = ProblemLog()
     if source.startswith(SYNTHETIC):
         name = source.removeprefix(SYNTHETIC)
         corpus = generate(name, REHEARSED_SENTENCES, inputs.first_seed)
     else:
         options = ReadOptions(own=platform.options)
         recognition, corpus = read_recognised(
-            Path(source), platform.format, lenient=True, options=options
+            Path(source), platform.format, lenient=True, options=options, log=log
         )
         choice = recognition.sentence_choice
-    sentences = prepare(corpus, sentences=choice).sentences
-    return _Read(
-        corpus.labels, tuple(corpus.documents), tuple(each for each in sentences if each.tokens)
-    )
+    prepared = prepare(corpus, sentences=choice, label_map=platform.label_map)
+    sentences = tuple(each for each in prepared.sentences if each.tokens)
+    if not any(each.entities for each in sentences):
+        faults = "; ".join(str(each) for each in log.problems[:3])
+        raise FednerError(
+            f"platform {platform.name}: {source} has {len(sentences):,} sentences and no mention",
+            faults or f"Look at it with: fedner data inspect {source}",
+        )
+    labels = {platform.label_map.get(label, label) for label in corpus.labels}
+    return _Read(tuple(sorted(labels)), tuple(corpus.documents), sentences, log, prepared.changes)
 
 
-def _write(path: Path, name: str, held: _Read) -> Path:
-    write_documents(path, as_documents(held.sentences), name=name, labels=held.labels)
-    return path
+def _kept(
+    sentences: Sequence[Sentence], platform: PlatformInput, inputs: Inputs
+) -> Sequence[Sentence]:
+    """Return the sentences; of a rehearsal on own data a few, those with mentions first."""
+    if not inputs.is_rehearsal or platform.data.startswith(SYNTHETIC):
+        return sentences
+    order = seeded(inputs.first_seed, "rehearsal").permutation(len(sentences)).tolist()
+    order.sort(key=lambda at: not sentences[at].entities)
+    return [sentences[at] for at in sorted(order[:REHEARSED_SENTENCES])]
+
+
+def _reading(parts: Sequence[_Read]) -> dict[str, int]:
+    """Return what reading and flattening skipped, changed or found wrong, in words, counted."""
+    found: dict[str, int] = {}
+    for part in parts:
+        log = part.log
+        lines = [(f"{PROBLEM}{kind}", count) for kind, count in log.counts.items()]
+        lines += [
+            ("of these problems, what was kept all the same", log.kept),
+            (LOST, len(log.skipped_mentions)),
+            ("-DOCSTART- lines (counted as sentences by some)", log.document_markers.total()),
+            *log.changes.items(),
+            *log.remarks.items(),
+            *part.changes.rows(),
+        ]
+        for what, count in lines:
+            if count:
+                found[what] = found.get(what, 0) + count
+    return found
+
+
+def losses(platform: PlatformInput) -> dict[str, int]:
+    """Return what a corpus that was read has, and what of it is not trained on."""
+    counts, reading = platform.counts, platform.reading
+    skipped = reading.get(LOST, 0)
+    return {
+        "sentences": counts["sentences"],
+        "mentions": counts["mentions"] + skipped,
+        "skipped": skipped,
+        "lost to flattening": counts["mentions"] - counts["kept_mentions"],
+        "problems": sum(count for what, count in reading.items() if what.startswith(PROBLEM)),
+    }
 
 
 def _counts(parts: Sequence[_Read]) -> dict[str, int]:

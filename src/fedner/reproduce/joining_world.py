@@ -1,7 +1,7 @@
-"""The platforms of the joining study, opened once in every process; a rehearsal has built-in text.
+"""The platforms of the joining study, opened once in every process.
 
-In a rehearsal every corpus is a built-in platform under the corpus's own name, so that everything
-else is the code of the full study.
+In a rehearsal every corpus is a few sentences of its own or, without --data, a built-in platform
+under the corpus's name, so that everything else is the code of the full study.
 """
 
 from collections.abc import Sequence
@@ -14,11 +14,11 @@ from fedner.corpus.prepare import prepare
 from fedner.corpus.synthetic import generate
 from fedner.errors import FednerError
 from fedner.experiments.joining import world as joining
-from fedner.experiments.joining.corpora import StudyCorpus
+from fedner.experiments.joining.corpora import StudyCorpus, load
 from fedner.experiments.joining.world import Sizes, World
 from fedner.models.embeddings.words import HashedWords
 from fedner.reproduce.bench import Bench
-from fedner.reproduce.inputs import BUILT_IN
+from fedner.reproduce.locating import BUILT_IN
 from fedner.reproduce.reproduction import Inputs
 
 REHEARSED_SENTENCES = 15
@@ -51,11 +51,21 @@ def _opened(inputs: Inputs, names: Sequence[str]) -> World:
     require_corpora(inputs)
     cache, context = inputs.out / "cache" / "features", Path(inputs.context)
     if inputs.is_rehearsal or inputs.root is None:
-        found = {name: _stand_in(name, place) for place, name in enumerate(names)}
+        found = {name: _few(inputs, name, place) for place, name in enumerate(names)}
         words = HashedWords(200, 5)
         small = joining.built(found, words, context, inputs.device, cache)
         return replace(small, sizes=REHEARSED_SIZES, is_rehearsal=True)
     return joining.build(inputs.root, Path(inputs.words), context, names, inputs.device, cache)
+
+
+def _few(inputs: Inputs, name: str, place: int) -> StudyCorpus:
+    """Return a few sentences of a platform of --data, or of a built-in platform without."""
+    if inputs.root is None:
+        return _stand_in(name, place)
+    whole = load(inputs.root, name)
+    numbers = [at for at, each in enumerate(whole.sentences) if each.entities]
+    few = tuple(whole.sentences[at] for at in numbers[:REHEARSED_SENTENCES])
+    return replace(whole, sentences=few, by="sentence")
 
 
 def _stand_in(name: str, place: int) -> StudyCorpus:

@@ -4,18 +4,21 @@ import os
 import platform
 import sys
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 from fedner.errors import FednerError
-from fedner.reproduce.inputs import embeddings_for, platforms_for, rehearsal_context, stored
+from fedner.reproduce.inputs import rehearsal_context, stored
+from fedner.reproduce.locating import SYNTHETIC, embeddings_for, platforms_for, require_there
 from fedner.reproduce.reproduction import Inputs, PlatformInput, Reproduction
-from fedner.reproduce.store import StoredCell, begin, read_study, works_of
+from fedner.reproduce.store import STUDY, StoredCell, begin, check_same, read_study, works_of
+from fedner.settings.sections import HUB
 from fedner.version import __version__
 
 MOST_GPU_JOBS = 12
+_NO_PATHS = ("hashed", "none")
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,6 +35,7 @@ class Options:
         first_seed: The first seed.
         device: "cpu", "cuda" or "auto".
         built_in: Whether to rehearse on built-in platforms.
+        rehearse: Whether to rehearse on the platforms' own data: few sentences, tiny models.
         resume: Go on with what --out holds.
         reuse: Folders of other studies whose trainings are taken over where they are the same.
     """
@@ -47,6 +51,12 @@ class Options:
     built_in: bool = False
     resume: bool = False
     reuse: Sequence[Path] = ()
+    rehearse: bool = False
+
+    @property
+    def is_rehearsal(self) -> bool:
+        """Whether everything is small."""
+        return self.built_in or self.rehearse
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,26 +66,55 @@ class Opened:
     Attributes:
         inputs: What it runs on, corpora read.
         works: Trainings of other studies that need not be run again.
+        sources: Where the corpora were found, by platform.
     """
 
     inputs: Inputs
     works: Mapping[str, StoredCell]
+    sources: Mapping[str, Path]
 
 
-def open_study(study: Reproduction, options: Options, command: Sequence[str]) -> Opened:
+def open_study(
+    study: Reproduction, options: Options, command: Sequence[str], *, only_plan: bool = False
+) -> Opened:
     """Find and read what a study runs on, and begin its folder or go on with it.
+
+    Args:
+        study: The study.
+        options: What the command was asked for.
+        command: The command, for the study's page.
+        only_plan: Whether nothing is going to be run: no study is begun.
 
     Raises:
         FednerError: Something is missing, or --out holds another study.
     """
     if options.data is not None and not options.data.is_dir():
         raise FednerError(f"--data {options.data} is no folder", "Name the folder of corpora.")
-    if not options.resume and (options.out / "study.json").exists():
+    if options.built_in and (options.platforms or options.rehearse):
+        raise FednerError(
+            "--built-in takes no corpora of your own", "Leave it out: --rehearse is for these."
+        )
+    has_study = (options.out / STUDY).exists()
+    if has_study and not options.resume and not only_plan:
         raise FednerError(
             f"{options.out} has a study already", "Go on with --resume, or take another --out."
         )
-    inputs = stored(_inputs(study, options))
-    identity = {
+    found = _inputs(study, options)
+    inputs = stored(found)
+    identity = _identity(study, inputs)
+    works = works_of(options.reuse, identity)
+    if not only_plan:
+        session = _session(inputs, command)
+        begin(inputs.out, identity, facts_of(inputs), session, resume=options.resume)
+    elif has_study:
+        check_same(options.out, read_study(options.out)["identity"], identity)
+    own = [each for each in found.platforms if not each.data.startswith(SYNTHETIC)]
+    return Opened(inputs, works, {each.name: Path(each.data) for each in own})
+
+
+def _identity(study: Reproduction, inputs: Inputs) -> dict[str, Any]:
+    """Return what rows are made of: a study goes on only with the same."""
+    identity: dict[str, Any] = {
         "study": study.name,
         "platforms": {each.name: each.digest for each in inputs.platforms},
         "words": _facts_of(inputs.words),
@@ -85,10 +124,7 @@ def open_study(study: Reproduction, options: Options, command: Sequence[str]) ->
     }
     if inputs.more_contexts:
         identity["more_contexts"] = [_facts_of(each) for each in inputs.more_contexts]
-    works = works_of(options.reuse, identity)
-    session = _session(inputs, command)
-    begin(inputs.out, identity, facts_of(inputs), session, resume=options.resume)
-    return Opened(inputs, works)
+    return identity
 
 
 def facts_of(inputs: Inputs) -> dict[str, Any]:
@@ -100,6 +136,7 @@ def facts_of(inputs: Inputs) -> dict[str, Any]:
                 "labels": list(each.labels),
                 "num_sentences": each.num_sentences,
                 "counts": dict(each.counts),
+                "reading": dict(each.reading),
             }
             for each in inputs.platforms
         ],
@@ -128,6 +165,7 @@ def drawn_inputs(out: Path) -> Inputs:
                 labels=tuple(each["labels"]),
                 num_sentences=each["num_sentences"],
                 counts=each["counts"],
+                reading=each.get("reading", {}),
             )
             for each in facts["platforms"]
         ),
@@ -146,38 +184,50 @@ def _inputs(study: Reproduction, options: Options) -> Inputs:
     platforms: tuple[PlatformInput, ...] = ()
     if study.layout != "own" or options.built_in:
         platforms = platforms_for(
-            study, options.data, options.platforms, is_rehearsal=options.built_in
+            study, options.data, options.platforms, is_built_in=options.built_in
         )
-    if options.built_in:
-        words, context = "hashed", rehearsal_context(out / "cache")
-    else:
-        first = options.contexts[0] if options.contexts else None
-        words, context = embeddings_for(study, options.data, options.words, first)
-    repeats = options.repeats or (1 if options.built_in else study.repeats)
+    words, context = _embeddings(study, options, out)
+    repeats = options.repeats or (1 if options.is_rehearsal else study.repeats)
     return Inputs(
         platforms=platforms,
-        words=words if words == "hashed" else str(Path(words).resolve()),
-        context=context if context == "none" else str(Path(context).resolve()),
+        words=_whole_path(words),
+        context=_whole_path(context),
         out=out,
         root=None if options.data is None else options.data.resolve(),
         repeats=repeats,
         first_seed=options.first_seed,
         device=_device(options.device),
-        is_rehearsal=options.built_in,
-        more_contexts=() if options.built_in else _resolved(options.contexts[1:]),
+        is_rehearsal=options.is_rehearsal,
+        more_contexts=() if options.built_in else _further(options.contexts[1:]),
     )
 
 
-def _resolved(contexts: Sequence[str]) -> tuple[str, ...]:
+def _embeddings(study: Reproduction, options: Options, out: Path) -> tuple[str, str]:
+    """Return word vectors and context encoder; a rehearsal does without."""
+    if options.built_in:
+        return "hashed", rehearsal_context(out / "cache")
+    first = options.contexts[0] if options.contexts else None
+    if not options.rehearse:
+        return embeddings_for(study, options.data, options.words, first)
+    words, context = embeddings_for(
+        replace(study, needs=frozenset()), options.data, options.words, first
+    )
+    return words, rehearsal_context(out / "cache") if context == "none" else context
+
+
+def _whole_path(path: str) -> str:
+    return path if path in _NO_PATHS or path.startswith(HUB) else str(Path(path).resolve())
+
+
+def _further(contexts: Sequence[str]) -> tuple[str, ...]:
     """Return further encoders by their whole paths.
 
     Raises:
         FednerError: One is not there.
     """
     for each in contexts:
-        if not Path(each).exists():
-            raise FednerError(f"--context {each} is not there", "Name every encoder by its path.")
-    return tuple(str(Path(each).resolve()) for each in contexts)
+        require_there("context", each)
+    return tuple(map(_whole_path, contexts))
 
 
 def _device(wanted: str) -> str:
@@ -199,7 +249,7 @@ def default_jobs(device: str) -> int:
 
 def _facts_of(path: str) -> str:
     """Return name and size of word vectors or of an encoder: not where they lie."""
-    if path in ("hashed", "none"):
+    if path in _NO_PATHS or path.startswith(HUB):
         return path
     place = Path(path)
     files = [place] if place.is_file() else sorted(place.rglob("*"))

@@ -9,7 +9,7 @@ from typing import Any
 
 from fedner.durable import write_text
 from fedner.reproduce import figures, tables
-from fedner.reproduce.reproduction import Inputs, Reproduction, Rows, Shown
+from fedner.reproduce.reproduction import Inputs, PlatformInput, Reproduction, Rows, Shown
 from fedner.reproduce.store import as_csv
 
 PAGE = "index.html"
@@ -27,7 +27,7 @@ svg{max-width:100%;height:auto}
 pre{background:#f5f5f5;padding:.6em;overflow-x:auto}
 """
 REHEARSAL = (
-    "A rehearsal on built-in platforms with tiny models: it shows that the study runs. "
+    "A rehearsal with few sentences, tiny models and few steps: it shows that the study runs. "
     "Its numbers mean nothing."
 )
 
@@ -94,9 +94,17 @@ def facts(study: Reproduction, inputs: Inputs, about: Mapping[str, Any]) -> list
     )
     lines = [*study.settings]
     lines.append(f"platforms: {corpora or 'of its own choice'}")
+    lines += [_reading_words(each) for each in inputs.platforms if each.reading]
     lines.append(f"word vectors: {identity['words']}; context encoder: {identity['context']}")
     lines.append(f"seeds {seeds}; a seed names split, first weights and batches")
     return [*lines, *dict.fromkeys(map(_session_words, about["sessions"]))]
+
+
+def _reading_words(platform: PlatformInput) -> str:
+    """Return what reading and flattening skipped, changed or found wrong."""
+    mentions, kept = platform.counts.get("mentions", 0), platform.counts.get("kept_mentions", 0)
+    parts = "; ".join(f"{what}: {count:,}" for what, count in platform.reading.items())
+    return f"{platform.name} as it was read ({kept:,} of {mentions:,} mentions kept): {parts}"
 
 
 def _session_words(session: Mapping[str, Any]) -> str:

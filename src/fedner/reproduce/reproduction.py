@@ -51,9 +51,11 @@ class PlatformInput:
         format: Its format; "auto" looks.
         test_data: A test part of its own, or None for a share of the corpus.
         options: Those of the format.
+        label_map: Types that are called otherwise than in the source.
         labels: Its entity types; empty until it was read.
         num_sentences: How many sentences it has; 0 until it was read.
         counts: Sentences, documents, mentions and distinct strings, as they are in the source.
+        reading: What reading skipped, changed or found wrong, in words, counted.
         digest: Of its sentences; empty until it was read.
     """
 
@@ -62,9 +64,11 @@ class PlatformInput:
     format: str = "auto"
     test_data: str | None = None
     options: Mapping[str, str | int | float | bool] = field(default_factory=dict)
+    label_map: Mapping[str, str] = field(default_factory=dict)
     labels: tuple[str, ...] = ()
     num_sentences: int = 0
     counts: Mapping[str, int] = field(default_factory=dict)
+    reading: Mapping[str, int] = field(default_factory=dict)
     digest: str = ""
 
 
@@ -82,8 +86,8 @@ class Inputs:
         repeats: How many seeds.
         first_seed: The first of them.
         device: "cpu" or "cuda".
-        is_rehearsal: Whether everything is small: built-in platforms, tiny models, few steps. Shows
-            that a study runs; its numbers mean nothing.
+        is_rehearsal: Whether everything is small: few sentences, tiny models, few steps. Shows that
+            a study runs; its numbers mean nothing.
     """
 
     platforms: tuple[PlatformInput, ...]
@@ -241,6 +245,7 @@ class Reproduction:
         show: Makes tables and figures of rows.
         settings: What every run of it has, in words, for its page.
         repeats: How many repeats it has unless asked for others.
+        least_platforms: How many platforms it needs.
     """
 
     name: str
@@ -254,3 +259,4 @@ class Reproduction:
     needs: frozenset[str] = frozenset()
     settings: tuple[str, ...] = ()
     repeats: int = 10
+    least_platforms: int = 1

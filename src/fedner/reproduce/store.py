@@ -160,7 +160,7 @@ def begin(
                 f"{folder} has a study already",
                 "Go on with --resume, or take another --out.",
             )
-        _check_same(folder, held["identity"], identity)
+        check_same(folder, held["identity"], identity)
     elif (folder / ROWS).exists():
         raise FednerError(f"{folder} has rows, but no {STUDY}", "Take another --out.")
     folder.mkdir(parents=True, exist_ok=True)
@@ -170,7 +170,8 @@ def begin(
     write_text(path, json.dumps(held, indent=2) + "\n")
 
 
-def _check_same(folder: Path, held: Mapping[str, Any], now: Mapping[str, Any]) -> None:
+def check_same(folder: Path, held: Mapping[str, Any], now: Mapping[str, Any]) -> None:
+    """Raise where a folder holds a study of something else, and say what differs."""
     plain = json.loads(json.dumps(now))
     changed = [key for key in sorted({*held, *plain}) if held.get(key) != plain.get(key)]
     if changed:
@@ -194,7 +195,7 @@ def works_of(folders: Iterable[Path], identity: Mapping[str, Any]) -> dict[str, 
     found: dict[str, StoredCell] = {}
     for folder in folders:
         other = read_study(folder)["identity"]
-        _check_same(folder, {**other, "study": ""}, {**identity, "study": ""})
+        check_same(folder, {**other, "study": ""}, {**identity, "study": ""})
         found |= {cell.work: cell for cell in read_cells(folder).values() if cell.work}
     return found
 

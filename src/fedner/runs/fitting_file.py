@@ -3,11 +3,13 @@
 import os
 import re
 import tomllib
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from importlib.resources import files
 from pathlib import Path
 
+from fedner.corpus import archives
 from fedner.corpus.groups import Unit
 from fedner.corpus.inspection import Inspection, inspect, inspect_all
 from fedner.errors import FednerError
@@ -84,10 +86,37 @@ def fitting_file(places: Sequence[tuple[str, str]], folder: Path) -> FittingFile
     Raises:
         FednerError: Data cannot be read, or make no platform that can be trained.
     """
-    seen = tuple(_seen(name, place, folder) for name, place in places)
+    _check_places(places)
+    seen = tuple(_named(name, place, folder) for name, place in places)
     text = "\n".join([_head(seen), *(_block(each) for each in seen), _MORE])
     load_platforms(checked(tomllib.loads(text), folder, "the new file"))
     return FittingFile(text, seen)
+
+
+def _check_places(places: Sequence[tuple[str, str]]) -> None:
+    """Refuse names and paths that cannot be right, all together, before anything is read."""
+    counts = Counter(name for name, _ in places)
+    problems = [f"{name} is named {count} times" for name, count in counts.items() if count > 1]
+    for name, place in places:
+        path = Path(place).expanduser()
+        is_data = place.startswith(SYNTHETIC) or archives.place_of(path) is not None
+        if not is_data and not path.exists():
+            problems.append(f"{name}: {path}: no such file or folder")
+    if problems:
+        raise FednerError(
+            f"--platform: {'; '.join(problems)}",
+            "Every platform has a name of its own, and data that are there.",
+        )
+
+
+def _named(name: str, place: str, folder: Path) -> SeenPlatform:
+    """Look at the data of a platform; an error says whose they are."""
+    try:
+        return _seen(name, place, folder)
+    except FednerError as error:
+        own = "--format" in error.hint  # this command has no such option
+        hint = f"{error.hint} Convert others with `fedner data convert`." if own else error.hint
+        raise FednerError(f"platform {name}: {error.message}", hint) from error
 
 
 def _seen(name: str, place: str, folder: Path) -> SeenPlatform:
@@ -98,7 +127,7 @@ def _seen(name: str, place: str, folder: Path) -> SeenPlatform:
     if several := inspect_all(path):
         first = next(iter(several))
         raise FednerError(
-            f"{name}: {path} holds {len(several)} corpora", f"Name one of them, as {first.path}."
+            f"{path} holds {len(several)} corpora", f"Name one of them, as {first.path}."
         )
     train, test = _parts(path)
     found = inspect(train, num_examples=0)

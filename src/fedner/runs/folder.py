@@ -38,7 +38,9 @@ METHODS = (LOCAL_ONLY, FEDERATED, CENTRALIZED)
 # Written before a run has anything that could be resumed.
 LEDGER_NAME = "ledger_name.json"
 _UNFINISHED = "The platform may not have finished the run yet."
-BEGINNING = (SETTINGS, STUDY, PARTS, INITIAL, LEDGER_NAME)
+# Held by the process that trains a simulation, baselines included.
+AT_WORK = ".at-work"
+BEGINNING = (SETTINGS, STUDY, PARTS, INITIAL, LEDGER_NAME, AT_WORK)
 
 
 def write_record(folder: Path, name: str, record: Mapping[str, Any]) -> None:

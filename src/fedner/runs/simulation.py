@@ -19,6 +19,7 @@ from fedner.federated.algorithms import Algorithm
 from fedner.federated.answering import one_thread
 from fedner.federated.checkpoints import platform_folder
 from fedner.federated.engine import Engine
+from fedner.federated.folder_lock import held_by_this_process
 from fedner.federated.record import RoundRecord
 from fedner.federated.summation import Summation
 from fedner.models.device import require_device
@@ -30,6 +31,7 @@ from fedner.runs.coordinator import coordinate
 from fedner.runs.embedding_checks import SOURCE as EMBEDDINGS
 from fedner.runs.embedding_checks import path_problems
 from fedner.runs.folder import (
+    AT_WORK,
     CENTRALIZED,
     LOCAL_ONLY,
     RunFolder,
@@ -134,13 +136,14 @@ def train_run(
     tell.data(sites)
     was_there = path.exists()
     folder = begin(path, settings, resume=resume)
-    try:
-        _train(settings, sites, chosen, summation, folder, tell, initial, resume=resume)
-    except Exception:
-        if not resume:
-            discard_empty(folder, keeps_root=was_there)
-        raise
-    return _finished(settings, sites, chosen, folder, tell, initial)
+    with held_by_this_process(path, AT_WORK):
+        try:
+            _train(settings, sites, chosen, summation, folder, tell, initial, resume=resume)
+        except Exception:
+            if not resume:
+                discard_empty(folder, keeps_root=was_there)
+            raise
+        return _finished(settings, sites, chosen, folder, tell, initial)
 
 
 @dataclass(frozen=True, slots=True)

@@ -41,6 +41,8 @@ class Work:
             on its scores.
         peak_bytes: The most memory of this process so far, with all platforms in it.
         peak_gpu_bytes: The most memory on the GPU; None without one.
+        processor_share: How much of the time of the trial this process was at work; on a machine
+            that others use, less than nearly all.
     """
 
     rounds: int
@@ -51,6 +53,7 @@ class Work:
     seconds_of_rest: float
     peak_bytes: int
     peak_gpu_bytes: int | None
+    processor_share: float = 1.0
 
     @property
     def seconds(self) -> float:
@@ -76,7 +79,9 @@ def estimate_work(settings: Settings, sites: Sequence[Site], algorithm: Algorith
     with one_thread(), ExitStack() as live:
         # As in training all platforms stay in memory, unless each is stored after its turn.
         keep = None if settings.engine.spill else live
+        began, worked = time.perf_counter(), time.process_time()
         measured = {site.name: _measured(site, algorithm, order, keep) for site in sites}
+        took, worked = time.perf_counter() - began, time.process_time() - worked
     work = {name: each[0] for name, each in measured.items()}
     scored = {name: each[1] for name, each in measured.items()}
     share = (study.participation.sample or len(sites)) / len(sites)
@@ -90,6 +95,7 @@ def estimate_work(settings: Settings, sites: Sequence[Site], algorithm: Algorith
         seconds_of_rest=_rest(sites, algorithm, work, order.batches) / in_parallel,
         peak_bytes=peak_memory(),
         peak_gpu_bytes=_gpu_peak(plan.device),
+        processor_share=min(1.0, worked / took) if plan.device == "cpu" and took > 0 else 1.0,
     )
 
 

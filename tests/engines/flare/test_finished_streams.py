@@ -11,16 +11,17 @@ from fedner.engines.flare.finished_streams import Due, Forgetting, install
 def test_many_wait_in_one_thread_and_are_called_in_the_order_of_their_times() -> None:
     forgetting, called, done = Forgetting(), [], threading.Event()
     before = threading.active_count()
-    Due(forgetting, 0.05, lambda: called.append("second")).start()
-    Due(forgetting, 0.01, lambda: called.append("first")).start()
     for _ in range(200):
-        Due(forgetting, 60, lambda: called.append("never")).start()
-    cancelled = Due(forgetting, 0.02, lambda: called.append("cancelled"))
-    cancelled.start()
-    cancelled.cancel()
-    Due(forgetting, 0.06, done.set).start()
+        Due(forgetting, 6000, lambda: called.append("never")).start()
+    with forgetting._changed:  # its thread waits, so that all of them are there before it looks
+        Due(forgetting, 0.05, lambda: called.append("second")).start()
+        Due(forgetting, 0.01, lambda: called.append("first")).start()
+        cancelled = Due(forgetting, 0.02, lambda: called.append("cancelled"))
+        cancelled.start()
+        cancelled.cancel()
+        Due(forgetting, 0.06, done.set).start()
     assert threading.active_count() <= before + 1
-    assert done.wait(10)
+    assert done.wait(120)
     assert called == ["first", "second"]
 
 
@@ -28,7 +29,7 @@ def test_one_that_fails_stops_no_other(caplog: pytest.LogCaptureFixture) -> None
     forgetting, done = Forgetting(), threading.Event()
     Due(forgetting, 0.0, lambda: 1 / 0).start()
     Due(forgetting, 0.01, done.set).start()
-    assert done.wait(10)
+    assert done.wait(120)
     assert "was not forgotten" in caplog.text
 
 
@@ -46,7 +47,7 @@ def test_flare_forgets_a_stream_without_a_thread_for_it(monkeypatch: pytest.Monk
     for task in tasks:
         task._schedule_remove_task(0.05)
     assert threading.active_count() <= before + 1
-    until = time.monotonic() + 10
+    until = time.monotonic() + 120
     while any((t.origin, t.sid) in byte_receiver.RxTask.rx_task_map for t in tasks):
         assert time.monotonic() < until
         time.sleep(0.01)

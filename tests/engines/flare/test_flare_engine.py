@@ -2,10 +2,10 @@
 
 import sys
 import threading
-import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -18,6 +18,40 @@ from fedner.engines.flare.engine import OK, FlareEngine, StoppedError
 from fedner.engines.roster import MakeAnswer, Roster
 from fedner.federated.message_bytes import order_from_bytes, to_bytes
 from fedner.federated.messages import Failure, Order, Update
+
+
+class Clock:
+    """Seconds that pass only while this process runs: on a busy machine they take longer."""
+
+    STEP = 0.01
+
+    def __init__(self) -> None:
+        self.now = 1000.0
+        self.ended = threading.Event()
+        self.thread = threading.Thread(target=self._tick, daemon=True)
+        self.thread.start()
+
+    def _tick(self) -> None:
+        while not self.ended.wait(self.STEP):
+            self.now += self.STEP
+
+    def wait(self, seconds: float, event: threading.Event | None = None) -> bool:
+        """Wait for an event so long; return whether it came."""
+        end, awaited = self.now + seconds, event or threading.Event()
+        while self.now < end:
+            if awaited.wait(self.STEP):
+                return True
+        return awaited.is_set()
+
+
+@pytest.fixture(autouse=True)
+def clock(monkeypatch: pytest.MonkeyPatch) -> Iterator[Clock]:
+    """The clock of the engine and of the links."""
+    made = Clock()
+    monkeypatch.setattr(engine_module, "time", SimpleNamespace(monotonic=lambda: made.now))
+    yield made
+    made.ended.set()
+    made.thread.join()
 
 
 class RosterLink:
@@ -57,8 +91,9 @@ def test_same_bits_as_the_serial_engine(tmp_path: Path) -> None:
 class Scripted:
     """A link that does what a test says."""
 
-    def __init__(self, name: str) -> None:
+    def __init__(self, name: str, clock: Clock) -> None:
         self.name = name
+        self.clock = clock
         self.is_alive = True
         self.is_silent = False
         self.error: Exception | None = None
@@ -67,10 +102,11 @@ class Scripted:
         self.held = threading.Event()
         self.held.set()
         self.pings = 0
+        self.at_ping: dict[int, Callable[[], None]] = {}
 
     def ask(self, data: bytes, timeout: float) -> tuple[str, bytes]:
         round_ = order_from_bytes(data).round
-        if not self.held.wait(timeout):
+        if not self.clock.wait(timeout, self.held):
             raise TimeoutError
         if self.error is not None:
             raise self.error
@@ -78,16 +114,20 @@ class Scripted:
 
     def ping(self, timeout: float) -> None:
         self.pings += 1
+        self.at_ping.get(self.pings, lambda: None)()
         if not self.is_alive:
             raise ConnectionError
         if self.is_silent:
-            time.sleep(timeout)
+            self.clock.wait(timeout)
             raise TimeoutError
+
+    def revive(self) -> None:
+        self.is_alive = True
 
 
 @pytest.fixture
-def links() -> Iterator[dict[str, Scripted]]:
-    made = {name: Scripted(name) for name in ("a", "b")}
+def links(clock: Clock) -> Iterator[dict[str, Scripted]]:
+    made = {name: Scripted(name, clock) for name in ("a", "b")}
     yield made
     for link in made.values():
         link.held.set()  # a thread that waits would keep the process from its end
@@ -107,71 +147,77 @@ def quick(links: dict[str, Scripted]) -> FlareEngine:
 
 
 def test_a_platform_that_answers_no_ping_is_gone_and_stops_nobody(
-    links: dict[str, Scripted],
+    links: dict[str, Scripted], clock: Clock
 ) -> None:
     links["b"].held.clear()
     links["b"].is_alive = False
     with quick(links) as engine:
-        began = time.monotonic()
+        began = clock.now
         assert asked(engine) == {"a": 1, "b": "platform-gone"}
-        assert time.monotonic() - began < 2
+        assert clock.now - began < 2
         assert engine.missing == engine.gone == {"b": "platform-gone"}
-        began = time.monotonic()
+        began = clock.now
         assert asked(engine, 2)["b"] == "platform-gone"
-        assert time.monotonic() - began < 0.2  # nobody waits for it again
+        assert clock.now - began < 0.2  # nobody waits for it again
         links["b"].is_alive = True
         links["b"].held.set()
-        asked(engine, 3)
-        time.sleep(0.2)
-        assert asked(engine, 4) == {"a": 4, "b": 4}  # a ping came through
+        number = 3
+        while asked(engine, number)["b"] != number:  # until a ping came through
+            assert clock.now - began < 10
+            clock.wait(0.01)
+            number += 1
         assert engine.missing == engine.gone == {}
 
 
-def test_a_slow_platform_that_answers_pings_is_waited_for(links: dict[str, Scripted]) -> None:
+def test_a_slow_platform_that_answers_pings_is_waited_for(
+    links: dict[str, Scripted], clock: Clock
+) -> None:
     links["b"].held.clear()
-    threading.Timer(1.0, links["b"].held.set).start()
+    links["b"].at_ping[10] = links["b"].held.set
+    began = clock.now
     with quick(links) as engine:
         assert asked(engine) == {"a": 1, "b": 1}
-    assert links["b"].pings >= 3
+    assert clock.now - began > 0.4, "longer than it takes to be gone"
 
 
 def test_a_platform_that_is_silent_while_it_builds_is_waited_for_once(
-    links: dict[str, Scripted], monkeypatch: pytest.MonkeyPatch
+    links: dict[str, Scripted], clock: Clock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(engine_module, "PING_TIMEOUT", 0.2)
     links["b"].held.clear()
     links["b"].is_silent = True
-    threading.Timer(1.0, links["b"].held.set).start()
+    links["b"].at_ping[4] = links["b"].held.set  # after more than 0.6 seconds
     with quick(links) as engine:
         assert asked(engine) == {"a": 1, "b": 1}
         links["b"].held.clear()  # it has worked: now silence says that it is gone
-        began = time.monotonic()
+        began = clock.now
         assert asked(engine, 2) == {"a": 2, "b": "platform-gone"}
-        assert time.monotonic() - began < 1
+        assert clock.now - began < 1
 
 
-def test_a_platform_without_a_connection_is_given_less_time(links: dict[str, Scripted]) -> None:
+def test_a_platform_without_a_connection_is_given_less_time(
+    links: dict[str, Scripted], clock: Clock
+) -> None:
     links["b"].held.clear()
     links["b"].is_alive = False  # pings fail at once
     limits = {"ping_seconds": 0.1, "gone_seconds": 30.0, "cut_seconds": 0.3}
     with FlareEngine(links, list(links), **limits) as engine:
-        began = time.monotonic()
+        began = clock.now
         assert asked(engine) == {"a": 1, "b": "platform-gone"}
-        assert 0.3 <= time.monotonic() - began < 2
+        assert 0.29 <= clock.now - began < 2
 
 
-def test_a_connection_that_is_made_again_in_time_is_no_end(links: dict[str, Scripted]) -> None:
+def test_a_connection_that_is_made_again_in_time_is_no_end(
+    links: dict[str, Scripted], clock: Clock
+) -> None:
     links["b"].held.clear()
     links["b"].is_alive = False
-
-    def heal() -> None:
-        links["b"].is_alive = True
-
-    threading.Timer(0.3, heal).start()
-    threading.Timer(2.0, links["b"].held.set).start()
+    links["b"].at_ping = {4: links["b"].revive, 11: links["b"].held.set}
     limits = {"ping_seconds": 0.15, "gone_seconds": 30.0, "cut_seconds": 0.8}
+    began = clock.now
     with FlareEngine(links, list(links), **limits) as engine:
         assert asked(engine) == {"a": 1, "b": 1}
+    assert clock.now - began > 0.9, "longer than without a connection"
 
 
 def test_what_is_no_work_yet_leaves_the_longer_limit(
@@ -182,7 +228,7 @@ def test_what_is_no_work_yet_leaves_the_longer_limit(
         assert [each.round for each in engine.ask({"b": Order("run", 1, verb="load")})] == [1]
         links["b"].held.clear()
         links["b"].is_silent = True
-        threading.Timer(1.0, links["b"].held.set).start()
+        links["b"].at_ping[4] = links["b"].held.set
         assert asked(engine, 1)["b"] == 1
         # And it is not waited for without end.
         links["a"].held.clear()
@@ -194,25 +240,31 @@ def test_what_is_no_work_yet_leaves_the_longer_limit(
 
 
 def test_beyond_its_timeout_it_is_late_and_its_reply_is_dropped(
-    links: dict[str, Scripted],
+    links: dict[str, Scripted], clock: Clock
 ) -> None:
     links["b"].held.clear()
     with quick(links) as engine:
         assert asked(engine, 1, timeout=0.2) == {"a": 1, "b": "no-reply"}
         links["b"].held.set()
-        time.sleep(0.1)
+        began = clock.now
+        while engine._came.empty():  # until the late one, or that there is none, has come
+            assert clock.now - began < 10
+            clock.wait(0.01)
         assert asked(engine, 2) == {"a": 2, "b": 2}
 
 
 @pytest.mark.parametrize("error", [ConnectionError("text that stays here"), TimeoutError()])
 def test_a_broken_call_is_noticed_at_once(
-    links: dict[str, Scripted], error: Exception, caplog: pytest.LogCaptureFixture
+    links: dict[str, Scripted],
+    clock: Clock,
+    error: Exception,
+    caplog: pytest.LogCaptureFixture,
 ) -> None:
     links["a"].error = error
     with FlareEngine(links, list(links)) as engine:
-        began = time.monotonic()
+        began = clock.now
         assert asked(engine) == {"a": "platform-gone", "b": 1}
-        assert time.monotonic() - began < 1
+        assert clock.now - began < 1
     is_logged = "platform a cannot be reached: ConnectionError" in caplog.text
     assert is_logged == isinstance(error, ConnectionError)
     assert "text that stays here" not in caplog.text
@@ -257,7 +309,7 @@ def test_who_ended_a_job_that_was_stopped(
     links["b"].held.clear()
     links["b"].is_alive = False
     links["b"].error = StoppedError()
-    threading.Timer(0.7, links["b"].held.set).start()
+    links["b"].at_ping[5] = links["b"].held.set  # after 0.3 seconds, and 0.4 without a connection
     with FlareEngine(links, list(links), ping_seconds=0.3, gone_seconds=30) as engine:
         with pytest.raises(StoppedError):
             asked(engine)
@@ -268,7 +320,7 @@ def test_who_ended_a_job_that_was_stopped(
 def test_nobody_ended_a_job_that_a_person_stopped(links: dict[str, Scripted]) -> None:
     links["b"].held.clear()
     links["b"].error = StoppedError()
-    threading.Timer(0.7, links["b"].held.set).start()
+    links["b"].at_ping[6] = links["b"].held.set
     with FlareEngine(links, list(links), ping_seconds=0.1, gone_seconds=30) as engine:
         with pytest.raises(StoppedError):
             asked(engine)

@@ -8,7 +8,7 @@ from typing import Any, Literal, TypeVar
 
 from fedner.errors import FednerError
 
-Extra = Literal["formats", "office", "onnx", "spacy"]
+Extra = Literal["formats", "office", "onnx", "serve", "spacy"]
 Result = TypeVar("Result")
 
 _LONGEST_FAULT = 200

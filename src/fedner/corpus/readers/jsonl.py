@@ -32,7 +32,7 @@ from fedner.corpus.readers.reader import Declared, Reader
 
 VERSION = 1
 
-_KEYS = {"id", "text", "spans", "segments", "patient", "source"}
+_KEYS = {"id", "text", "spans", "segments", "patient", "source", "uncertainty"}
 _PATIENT = "patient"
 _HEADER_START = '{"fedner"'
 

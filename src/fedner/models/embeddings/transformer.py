@@ -11,7 +11,7 @@ Only safetensors are loaded, code from the folder never runs, and the network is
 Shapes: B windows, T pieces of the longest, W words, D features.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, Literal
 
@@ -38,7 +38,16 @@ from fedner.models.embeddings.transformer_loading import (
     reading_of,
     split_into_pieces,
 )
-from fedner.models.embeddings.transformer_windows import Window, batched, cut, lay_out, means
+from fedner.models.embeddings.transformer_windows import (
+    GROUP_PIECES_READ,
+    SHORTER_READ,
+    Window,
+    batched,
+    by_length,
+    cut,
+    lay_out,
+    means,
+)
 
 Precision = Literal["float32", "float16", "bfloat16"]
 
@@ -163,10 +172,19 @@ class TransformerEncoder:
             word_of_row.append(word_of + num_words)
             num_rows, num_words = num_rows + len(pieces), num_words + len(sentence)
         rows_RD = np.empty((num_rows, self.dimension), np.float32)
-        for batch in batched(windows, self.reading.num_special):
+        for batch in self._batches(windows):
             rows = np.concatenate([window.rows for window in batch])
             rows_RD[rows] = self._read(batch).numpy()
         return means(rows_RD, np.concatenate(word_of_row), num_words)
+
+    def _batches(self, windows: Sequence[Window]) -> Iterator[list[Window]]:
+        """Yield windows of like length together; a GPU takes more at once, padding and all."""
+        num_special = self.reading.num_special
+        for batch in batched(windows, num_special):
+            if self.device.type == "cpu":
+                yield from by_length(batch, num_special, SHORTER_READ, GROUP_PIECES_READ)
+            else:
+                yield batch
 
     @torch.inference_mode()
     def _read(self, windows: Sequence[Window]) -> Tensor:

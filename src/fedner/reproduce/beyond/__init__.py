@@ -1,4 +1,4 @@
-"""Studies beyond both papers: other tag schemes, more platforms, slow links, domains, encoders."""
+"""Studies beyond both papers: schemes, platforms, links, domains, encoders, suggestions."""
 
 from fedner.reproduce.beyond.communication_tables import COMMUNICATION
 from fedner.reproduce.beyond.domains import DOMAINS
@@ -6,7 +6,8 @@ from fedner.reproduce.beyond.encoders import ENCODERS
 from fedner.reproduce.beyond.joining import JOINING_STUDY
 from fedner.reproduce.beyond.platforms import PLATFORMS
 from fedner.reproduce.beyond.schemes import SCHEMES
+from fedner.reproduce.beyond.suggesting import SUGGESTING
 
-STUDIES = (SCHEMES, PLATFORMS, COMMUNICATION, DOMAINS, ENCODERS, JOINING_STUDY)
+STUDIES = (SCHEMES, PLATFORMS, COMMUNICATION, DOMAINS, ENCODERS, JOINING_STUDY, SUGGESTING)
 
 __all__ = ["STUDIES"]

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 from fedner.reproduce.bench import Bench
 from fedner.reproduce.beyond.plans import FEDNER_WORDS, MEAN, cost_of, fedner_tables, rows_of
-from fedner.reproduce.estimates import estimated, paired_gain
+from fedner.reproduce.estimates import estimated, gain_between, series_along
 from fedner.reproduce.reproduction import (
     Cell,
     Entry,
@@ -18,7 +18,6 @@ from fedner.reproduce.reproduction import (
     Reproduction,
     Row,
     Rows,
-    Series,
     Shown,
     Table,
 )
@@ -87,12 +86,7 @@ def _changes(rows: Rows, inputs: Inputs) -> Table:
     lines: list[tuple[Entry, ...]] = []
     for arm in arms(inputs.names)[1:]:
         found = [
-            paired_gain(
-                rows,
-                "strict_f1",
-                {"arm": ALL_BIO, "platform": each},
-                {"arm": arm, "platform": each},
-            )
+            gain_between(rows, {"platform": each}, "arm", ALL_BIO, arm)
             for each in (*inputs.names, MEAN)
         ]
         lines.append((arm, *found))
@@ -107,13 +101,7 @@ def _changes(rows: Rows, inputs: Inputs) -> Table:
 
 def _bars(rows: Rows, inputs: Inputs) -> Figure:
     series = tuple(
-        Series(
-            arm,
-            tuple(
-                estimated(rows, "strict_f1", arm=arm, platform=each)
-                for each in (*inputs.names, MEAN)
-            ),
-        )
+        series_along(rows, arm, [{"arm": arm, "platform": each} for each in (*inputs.names, MEAN)])
         for arm in arms(inputs.names)
     )
     panel = Panel("", (*inputs.names, MEAN), series, "platform")

@@ -49,7 +49,8 @@ def equal_shards(bench: Bench, names: Sequence[str], number: int, seed: int) -> 
     """
     labels = sorted({label for name in names for label in bench.inputs.platform(name).labels})
     train, test = _parts(bench, names, seed)
-    path = bench.inputs.out / "cache" / "shards" / f"{'+'.join(names)}-test-{seed}.jsonl"
+    made_of = "+".join(f"{name}-{bench.inputs.platform(name).digest[:12]}" for name in names)
+    path = bench.inputs.out / "cache" / "shards" / f"{made_of}-test-{seed}.jsonl"
     if not path.is_file():
         path.parent.mkdir(parents=True, exist_ok=True)
         write_documents(path, as_documents(test), name="test", labels=labels)

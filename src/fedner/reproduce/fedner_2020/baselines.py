@@ -5,13 +5,10 @@ by seed.
 """
 
 from fedner.reproduce.bench import Bench
-from fedner.reproduce.estimates import estimated, paired_gain
+from fedner.reproduce.estimates import estimated, gain_between
 from fedner.reproduce.fedner_2020 import published
 from fedner.reproduce.fedner_2020.protocol import (
-    ALGORITHM_1,
-    CORPORA,
     FEDNER,
-    PROTOCOL,
     RECIPE,
     STRONG,
     STRONG_ALONE,
@@ -26,13 +23,13 @@ from fedner.reproduce.fedner_2020.protocol import (
     strong_rows,
     strong_work,
     thousands,
+    trained_study,
 )
 from fedner.reproduce.reproduction import (
     Cell,
     Entry,
     Factor,
     Inputs,
-    Reproduction,
     Row,
     Rows,
     Shown,
@@ -144,25 +141,16 @@ def _full_row(rows: Rows, name: str, model: str) -> tuple[Entry, ...]:
 def _gain_row(rows: Rows, name: str) -> tuple[Entry, ...]:
     pairs = ((RECIPE, FEDNER), (STRONG_ALONE, STRONG_FEDNER))
     return name, *(
-        paired_gain(
-            rows,
-            "strict_f1",
-            {"platform": name, "model": before},
-            {"platform": name, "model": after},
-        )
-        for before, after in pairs
+        gain_between(rows, {"platform": name}, "model", before, after) for before, after in pairs
     )
 
 
-TABLE2 = Reproduction(
-    name="fedner-table2",
-    source="Ge et al. 2020",
-    title="Table 2: all models on all corpora",
-    layout="federation",
-    corpora=CORPORA,
-    stages=(cells, strong_cells),
-    run=run,
-    show=show,
-    needs=frozenset({"words", "context"}),
-    settings=(PROTOCOL, ALGORITHM_1, WEAK, STRONG),
+TABLE2 = trained_study(
+    "fedner-table2",
+    "Table 2: all models on all corpora",
+    (cells, strong_cells),
+    run,
+    show,
+    WEAK,
+    STRONG,
 )

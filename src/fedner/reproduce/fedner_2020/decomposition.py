@@ -1,27 +1,24 @@
 """Figure 4: what should be shared? From nothing to everything, the rest as in Algorithm 1."""
 
 from fedner.reproduce.bench import Bench
-from fedner.reproduce.estimates import estimated
+from fedner.reproduce.estimates import estimated, series_along
 from fedner.reproduce.fedner_2020.protocol import (
-    ALGORITHM_1,
-    CORPORA,
-    PROTOCOL,
     RECIPE,
     fedner_rows,
     fedner_work,
     paper_tables,
     thousands,
+    trained_study,
 )
 from fedner.reproduce.reproduction import (
     Cell,
     Entry,
+    Factor,
     Figure,
     Inputs,
     Panel,
-    Reproduction,
     Row,
     Rows,
-    Series,
     Shown,
     Table,
 )
@@ -80,12 +77,9 @@ def show(rows: Rows, inputs: Inputs) -> Shown:
 
 
 def _panel(rows: Rows, name: str) -> Panel:
+    places: list[dict[str, Factor]] = [{"platform": name, "shared": each} for each in PARTITIONS]
     series = tuple(
-        Series(
-            label,
-            tuple(estimated(rows, measure, platform=name, shared=each) for each in PARTITIONS),
-        )
-        for measure, label in MEASURES.items()
+        series_along(rows, label, places, measure) for measure, label in MEASURES.items()
     )
     return Panel(name, tuple(PARTITIONS.values()), series, "shared", "F1")
 
@@ -98,15 +92,10 @@ def _row(rows: Rows, inputs: Inputs, shared: str) -> tuple[Entry, ...]:
     )
 
 
-FIGURE4 = Reproduction(
-    name="fedner-figure4",
-    source="Ge et al. 2020",
-    title="Figure 4: which modules are shared, from nothing to everything",
-    layout="federation",
-    corpora=CORPORA,
-    stages=(cells,),
-    run=run,
-    show=show,
-    needs=frozenset({"words", "context"}),
-    settings=(PROTOCOL, ALGORITHM_1),
+FIGURE4 = trained_study(
+    "fedner-figure4",
+    "Figure 4: which modules are shared, from nothing to everything",
+    (cells,),
+    run,
+    show,
 )

@@ -7,13 +7,10 @@ from statistics import fmean
 
 from fedner.models.zoo import recipe_named
 from fedner.reproduce.bench import Bench
-from fedner.reproduce.estimates import chosen, estimated, paired_gain
+from fedner.reproduce.estimates import chosen, estimated, gain_between, series_along
 from fedner.reproduce.fedner_2020.baselines import BASELINES
 from fedner.reproduce.fedner_2020.protocol import (
-    ALGORITHM_1,
-    CORPORA,
     FEDNER,
-    PROTOCOL,
     WEAK,
     alone_rows,
     alone_work,
@@ -21,6 +18,7 @@ from fedner.reproduce.fedner_2020.protocol import (
     fedner_work,
     paper_tables,
     thousands,
+    trained_study,
 )
 from fedner.reproduce.reproduction import (
     Cell,
@@ -29,10 +27,8 @@ from fedner.reproduce.reproduction import (
     Figure,
     Inputs,
     Panel,
-    Reproduction,
     Row,
     Rows,
-    Series,
     Shown,
     Table,
 )
@@ -136,13 +132,7 @@ def show(rows: Rows, inputs: Inputs) -> Shown:
 
 def _panel(rows: Rows, name: str) -> Panel:
     series = tuple(
-        Series(
-            way,
-            tuple(
-                estimated(rows, "strict_f1", platform=name, way=way, model=model)
-                for model in BASELINES
-            ),
-        )
+        series_along(rows, way, [_place(name, model) | {"way": way} for model in BASELINES])
         for way in (ALONE, UNDER)
     )
     return Panel(name, BASELINES, series, "model")
@@ -151,25 +141,21 @@ def _panel(rows: Rows, name: str) -> Panel:
 def _row(rows: Rows, inputs: Inputs, model: str) -> tuple[Entry, ...]:
     entries: list[Entry] = [model, best_partition(rows, model)]
     for name in inputs.names:
-        place: dict[str, Factor] = {"platform": name, "model": model}
-        entries += [
-            estimated(rows, "strict_f1", platform=name, model=model, way=way)
-            for way in (ALONE, UNDER)
-        ]
-        before, after = {**place, "way": ALONE}, {**place, "way": UNDER}
-        entries.append(paired_gain(rows, "strict_f1", before, after))
+        place = _place(name, model)
+        entries += [estimated(rows, "strict_f1", None, **place, way=way) for way in (ALONE, UNDER)]
+        entries.append(gain_between(rows, place, "way", ALONE, UNDER))
     return tuple(entries)
 
 
-FIGURE6 = Reproduction(
-    name="fedner-figure6",
-    source="Ge et al. 2020",
-    title="Figure 6: every baseline model under FedNER",
-    layout="federation",
-    corpora=CORPORA,
-    stages=(probes, cells),
-    run=run,
-    show=show,
-    needs=frozenset({"words", "context"}),
-    settings=(PROTOCOL, ALGORITHM_1, WEAK),
+def _place(name: str, model: str) -> dict[str, Factor]:
+    return {"platform": name, "model": model}
+
+
+FIGURE6 = trained_study(
+    "fedner-figure6",
+    "Figure 6: every baseline model under FedNER",
+    (probes, cells),
+    run,
+    show,
+    WEAK,
 )

@@ -8,11 +8,11 @@ sizes chosen on a tenth of its training part, at least as many optimizer steps, 
 stops improving, linear decay, local fine-tuning; the federation is trained longer as well.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from fedner.reproduce.bench import Bench, Ran, Tables, merged, score_measures
-from fedner.reproduce.reproduction import Cell, Inputs, Row
+from fedner.reproduce.reproduction import Cell, Inputs, Reproduction, Row, Rows, Shown, Stage
 from fedner.runs.folder import FEDERATED, LOCAL_ONLY
 
 PAPERS_OWN = ("cadec", "ade", "smm4h")
@@ -28,6 +28,29 @@ STRONG_COST = 3.0
 PROTOCOL = (
     f"80/20 by sentence, a new split for every seed; BIO tags; batch {BATCH_SIZE}, Adam 1e-3, "
     f"{EPOCHS} epochs (not stated in the paper), dropout 0.2; word vectors frozen"
+)
+# What the paper leaves open, or where this differs from it: on the page of every study.
+READINGS = (
+    (
+        "sizes as in section 4.1: characters 100, 200 filters of width 3 over characters and over "
+        "words, BiLSTM 2x200; the word dimension is that of the vectors (300 in the paper)"
+    ),
+    (
+        "readings of ours: the context encoder and the word vectors are frozen (the paper speaks "
+        "of tuning embeddings and does not say which: here characters are tuned); the weights "
+        "after the last epoch are scored; the norm of a step's gradient is bounded by 5; the "
+        "server and every platform have an Adam of their own (Algorithm 1 is written with plain "
+        "steps); shares of a joint batch are rounded by largest remainder"
+    ),
+    (
+        "strict: position and type are those of the gold mention; relaxed: any overlap with a gold "
+        "mention of the same type (the paper says nothing of the type; rows.csv has overlap "
+        "without regard to type as relaxed_any_type)"
+    ),
+    (
+        "ADR of CADEC and SMM4H is called ADE, as in the paper; a discontinuous mention is widened "
+        "to its hull, and of overlapping mentions the longest stays (not stated in the paper)"
+    ),
 )
 ALGORITHM_1 = (
     "FedNER: Algorithm 1, joint batches; shared: embeddings and word CNN; private: BiLSTM and CRF"
@@ -156,3 +179,27 @@ def strong_work(seed: int) -> str:
 def strong_cost(inputs: Inputs) -> float:
     """Return the cost of a strong pair."""
     return STRONG_COST * thousands(inputs, epochs=STRONG_EPOCHS)
+
+
+def trained_study(
+    name: str,
+    title: str,
+    stages: tuple[Stage, ...],
+    run: Callable[[Cell, Any], Sequence[Row]],
+    show: Callable[[Rows, Inputs], Shown],
+    *settings: str,
+) -> Reproduction:
+    """Return a study of this paper that trains taggers; its page states protocol and readings."""
+    return Reproduction(
+        name=name,
+        source="Ge et al. 2020",
+        title=title,
+        layout="federation",
+        corpora=CORPORA,
+        stages=stages,
+        run=run,
+        show=show,
+        needs=frozenset({"words", "context"}),
+        settings=(PROTOCOL, *READINGS, ALGORITHM_1, *settings),
+        least_platforms=2,
+    )

@@ -5,12 +5,9 @@ as in the paper; the strong pair at the smallest and the largest.
 """
 
 from fedner.reproduce.bench import Bench
-from fedner.reproduce.estimates import estimated, paired_gain
+from fedner.reproduce.estimates import estimated, gain_between, series_along
 from fedner.reproduce.fedner_2020.protocol import (
-    ALGORITHM_1,
-    CORPORA,
     FEDNER,
-    PROTOCOL,
     RECIPE,
     STRONG,
     STRONG_ALONE,
@@ -26,6 +23,7 @@ from fedner.reproduce.fedner_2020.protocol import (
     strong_rows,
     strong_work,
     thousands,
+    trained_study,
 )
 from fedner.reproduce.reproduction import (
     Cell,
@@ -34,10 +32,8 @@ from fedner.reproduce.reproduction import (
     Figure,
     Inputs,
     Panel,
-    Reproduction,
     Row,
     Rows,
-    Series,
     Shown,
     Table,
 )
@@ -45,6 +41,10 @@ from fedner.reproduce.reproduction import (
 SHARES = (0.2, 0.4, 0.6, 0.8, 1.0)
 STRONG_SHARES = (0.2, 1.0)
 ALONE, PAIR = "alone", "strong"
+SHARES_WORDS = (
+    "shares: every platform keeps the same share of its training part (whether the others shrink "
+    "too is not stated in the paper); epochs stay, so that steps shrink with the sentences"
+)
 MODELS = (RECIPE, FEDNER, STRONG_ALONE, STRONG_FEDNER)
 
 
@@ -124,13 +124,7 @@ def show(rows: Rows, inputs: Inputs) -> Shown:
 
 def _panel(rows: Rows, name: str) -> Panel:
     series = tuple(
-        Series(
-            model,
-            tuple(
-                estimated(rows, "strict_f1", platform=name, model=model, share=share)
-                for share in SHARES
-            ),
-        )
+        series_along(rows, model, [_place(name, share) | {"model": model} for share in SHARES])
         for model in MODELS
     )
     marks = tuple(f"{share:.0%}" for share in SHARES)
@@ -148,25 +142,25 @@ def _row(rows: Rows, name: str, model: str) -> tuple[Entry, ...]:
 
 
 def _gains(rows: Rows, name: str) -> tuple[Entry, ...]:
-    weak = [_gain(rows, name, share, RECIPE, FEDNER) for share in SHARES]
-    strong = [_gain(rows, name, share, STRONG_ALONE, STRONG_FEDNER) for share in STRONG_SHARES]
+    weak = [gain_between(rows, _place(name, each), "model", RECIPE, FEDNER) for each in SHARES]
+    strong = [
+        gain_between(rows, _place(name, each), "model", STRONG_ALONE, STRONG_FEDNER)
+        for each in STRONG_SHARES
+    ]
     return name, *weak, *strong
 
 
-def _gain(rows: Rows, name: str, share: float, before: str, after: str) -> Entry:
-    place: dict[str, Factor] = {"platform": name, "share": share}
-    return paired_gain(rows, "strict_f1", {**place, "model": before}, {**place, "model": after})
+def _place(name: str, share: float) -> dict[str, Factor]:
+    return {"platform": name, "share": share}
 
 
-FIGURE3 = Reproduction(
-    name="fedner-figure3",
-    source="Ge et al. 2020",
-    title="Figure 3: influence of the training data size",
-    layout="federation",
-    corpora=CORPORA,
-    stages=(cells, strong_cells),
-    run=run,
-    show=show,
-    needs=frozenset({"words", "context"}),
-    settings=(PROTOCOL, ALGORITHM_1, WEAK, STRONG),
+FIGURE3 = trained_study(
+    "fedner-figure3",
+    "Figure 3: influence of the training data size",
+    (cells, strong_cells),
+    run,
+    show,
+    WEAK,
+    STRONG,
+    SHARES_WORDS,
 )

@@ -43,8 +43,18 @@ SETTINGS_2021 = (
     (
         "BiLSTM 2x100 on frozen word vectors, SGD 0.15, batches of 32, 10 epochs, no dropout; "
         "FedAvg, unweighted. DP-SGD: max_grad_norm 1.5, every sentence clipped by itself, Poisson "
-        "batches, delta 1e-5. Hidden size, frozen vectors and reading of the loss are ours: the "
-        "paper does not state them."
+        "batches, delta 1e-5."
+    ),
+    (
+        "Readings of ours, which the paper does not state: hidden size, frozen vectors, no "
+        "dropout, the loss of a sentence as the sum of its tokens' losses (a step follows its mean "
+        "over the batch), delta, Poisson batches under DP and shuffled ones without, the norm of a "
+        "step's gradient bounded by 5 without DP."
+    ),
+    (
+        "CoNLL 2003: eng.train alone is trained on and eng.testb scored; eng.testa is not used "
+        "(the paper deals out training and validation data and does not say what the latter are "
+        "for). -DOCSTART- lines, which it counts as sentences (14,987 and 3,684), are left out."
     ),
     "The test part is one for all n: each platform scores its share of it, and counts add up.",
     (

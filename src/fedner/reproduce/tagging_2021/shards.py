@@ -40,7 +40,8 @@ def platform_entries(
         micro_batch: How many sentences make a document of the training part.
     """
     (platform,) = bench.inputs.platforms
-    folder = bench.inputs.out / "cache" / "shards" / f"{seed}-{number}-{micro_batch}"
+    made_of = f"{platform.digest[:12]}-{seed}-{number}-{micro_batch}"
+    folder = bench.inputs.out / "cache" / "shards" / made_of
     names = [f"p{each:02}" for each in range(1, number + 1)]
     if not all((folder / f"{name}-{part}.jsonl").is_file() for name in names for part in _PARTS):
         folder.mkdir(parents=True, exist_ok=True)

@@ -1,0 +1,1 @@
+"""What `make docs` does beside MkDocs: pages for commands, sources and notebooks."""

@@ -1,0 +1,1 @@
+"""Files of the pages: plain HTML, CSS and JavaScript, served from the package."""

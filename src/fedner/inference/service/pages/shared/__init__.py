@@ -1,0 +1,1 @@
+"""What all pages look like, and how they speak with the service."""

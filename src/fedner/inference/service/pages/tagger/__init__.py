@@ -1,0 +1,1 @@
+"""The page that tries taggers, and the page of the service's own documentation."""

@@ -1,0 +1,1 @@
+"""The page that shows a run: plain HTML, CSS and JavaScript, served from the package."""
