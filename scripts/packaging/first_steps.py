@@ -21,9 +21,10 @@ WITHOUT_EXTRAS = {
     "flare": "platform request north",
     "onnx": "export run --platform forum-posts --to tagger-onnx",
     "office": "predict run --platform forum-posts letter.pdf",
+    "serve": "serve run",
 }
 # Libraries that whole modules are written for: nobody imports those without the extra.
-_OF_EXTRAS = {"cryptography", "nvflare", "psutil", "spacy"}
+_OF_EXTRAS = {"cryptography", "nvflare", "psutil", "spacy", "starlette", "tensorboard", "uvicorn"}
 _IMPORT_ALL = """
 import importlib, pkgutil, fedner
 from fedner.errors import FednerError

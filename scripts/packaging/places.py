@@ -10,7 +10,7 @@ from typing import Any
 ROOT = Path(__file__).resolve().parents[2]
 DIST = ROOT / "dist"
 VERSION_FILE = "src/fedner/version.py"
-DEVELOPMENT = ("bench", "dev", "mutation", "package")  # extras for those who change fedner
+DEVELOPMENT = ("bench", "dev", "docs", "mutation", "package")  # extras for those who change fedner
 
 
 class PackagingError(Exception):
