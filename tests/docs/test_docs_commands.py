@@ -126,6 +126,8 @@ def test_commands_within_sentences_exist(path: Path) -> None:
         while hasattr(command, "commands") and left and left[0] in command.commands:
             command, left = command.commands[left[0]], left[1:]
         assert command is not COMMANDS, f"there is no `fedner {line}`"
+        is_open = hasattr(command, "commands") and left and re.fullmatch("[a-z]+", left[0])
+        assert not is_open, f"there is no `fedner {line}`"
         known = {*options_of(command), *EVERYWHERE}
         asked = {each.split("=")[0] for each in left if re.match(r"--?[a-z]", each)}
         assert asked <= known, f"`fedner {line}` has no {sorted(asked - known)}"
