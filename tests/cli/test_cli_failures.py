@@ -43,6 +43,8 @@ COMMANDS = {
     "predict": [NOTHING, "-"],
     "suggest": [NOTHING, "-", "--out", "out.json"],
     "redact": [NOTHING, __file__, "--out", "out"],
+    "serve": [NOTHING],
+    "watch": [NOTHING],
     "redaction key": [__file__],
     "redaction calibrate": [NOTHING, NOTHING, "--recall", "0.9"],
     "export": [NOTHING, "--to", "out"],

@@ -3,6 +3,7 @@
 import sys
 from collections import Counter
 from collections.abc import Iterable
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -43,12 +44,14 @@ from fedner.cli.redact_arguments import (
     TextColumns,
     ThresholdOption,
 )
+from fedner.cli.what_remains import show_what_remains
 from fedner.errors import FednerError
 
 if TYPE_CHECKING:
     from fedner.cli.redact_tables import TableWish
     from fedner.inference.home_key import DateShift
     from fedner.inference.predict import Predictor
+    from fedner.inference.redact import How
     from fedner.inference.redacted_files import Plan, RedactedFile
     from fedner.inference.redaction_rules import Rules
     from fedner.inference.threshold_file import ChosenThreshold
@@ -93,25 +96,19 @@ def redact(
     same command again goes on where it was stopped, and redacts what is new.
     """
     from fedner.cli.redact_tables import redact_tables, table_wish
-    from fedner.inference.home_key import DateShift, read_key
     from fedner.inference.predict import Predictor
-    from fedner.inference.redaction_rules import Rules
     from fedner.runs.folder import tagger_folder
 
     _refuse_sources(sources, out, json=json)
     folder = tagger_folder(model, platform)
-    named = (text_column, id_column, patient_column, code_column, date_column, drop_column)
-    wish = table_wish(sources, format, encoding, *named)
-    rules = Rules(
-        how=how or ("type" if key is None else "pseudonym"),
+    columns = (text_column, id_column, patient_column, code_column, date_column, drop_column)
+    wish = table_wish(sources, format, encoding, *columns)
+    rules = replace(
+        _rules(how, key, most_days, day_first=day_first, keep_file_names=keep_file_names),
         threshold=threshold,
-        key=None if key is None else read_key(key),
-        dates=DateShift((), most_days, day_first),
         patients=_patient_source(patients, patient_pattern, key),
-        keeps_names=key is None or keep_file_names,
     )
-    if out is not None:
-        _refuse_at_home(key, out)
+    _refuse_at_home(key, out)
 
     def load(checked: "Rules") -> "tuple[Predictor, Rules, ChosenThreshold | None]":
         predictor = Predictor.load(folder, vectors=vectors, context=context)
@@ -125,6 +122,26 @@ def redact(
         _redact_stream(out, rules, load, patient, encoding, json=json)
     else:
         _redact_files(sources, out or Path(), rules, load, audit, encoding, json=json)
+
+
+def _rules(
+    how: "How | None",
+    key: Path | None,
+    most_days: int,
+    *,
+    day_first: bool,
+    keep_file_names: bool,
+) -> "Rules":
+    """Return what is replaced by what, before the tagger is known."""
+    from fedner.inference.home_key import DateShift, read_key
+    from fedner.inference.redaction_rules import Rules
+
+    return Rules(
+        how=how or ("type" if key is None else "pseudonym"),
+        key=None if key is None else read_key(key),
+        dates=DateShift((), most_days, day_first),
+        keeps_names=key is None or keep_file_names,
+    )
 
 
 def _is_stream(sources: list[Path]) -> bool:
@@ -249,8 +266,8 @@ def _patient_source(table: Path | None, pattern: str | None, key: Path | None) -
     return PatientSource(table, None, pattern)
 
 
-def _refuse_at_home(key: Path | None, out: Path) -> None:
-    if key is not None and key.resolve().is_relative_to(out.resolve()):
+def _refuse_at_home(key: Path | None, out: Path | None) -> None:
+    if key is not None and out is not None and key.resolve().is_relative_to(out.resolve()):
         raise FednerError(
             f"{key} lies within {out}: the key stays at home",
             "Move the key to a place that is not given away.",
@@ -289,8 +306,6 @@ def _completed(
     date_type: list[str] | None,
 ) -> "Rules":
     """Return the rules with what only the tagger and its calibration know."""
-    from dataclasses import replace
-
     from fedner.inference.redact import removed_types
 
     known = predictor.model.space.labels
@@ -309,8 +324,6 @@ def _completed(
 
 
 def _dates(dates: "DateShift", types: tuple[str, ...], named: list[str] | None) -> "DateShift":
-    from dataclasses import replace
-
     from fedner.inference.home_key import date_types
 
     unknown = sorted(set(named or ()) - set(types))
@@ -383,17 +396,3 @@ def _show(plan: "Plan", done: list[dict[str, Any]], chosen: "ChosenThreshold | N
         said = "names of files and folders stayed as they were: do they name people?"
         console.print(said if plan.rules.key else f"{said} --key replaces them", style="yellow")
     show_what_remains(chosen)
-
-
-def show_what_remains(chosen: "ChosenThreshold | None", *, to_errors: bool = False) -> None:
-    """Say what a tagger leaves on held-out documents, where that was measured."""
-    from fedner.cli.output import console, errors
-    from fedner.inference.calibration import remain_words
-
-    if chosen is None:
-        words = "A tagger misses mentions: what it leaves may still identify people. How many it "
-        words += "leaves is measured by `fedner redaction calibrate`."
-    else:
-        words = f"On held-out documents: {remain_words('mentions', chosen.calibration.measured)}. "
-        words += "On other texts it may be more."
-    (errors if to_errors else console).print(words, style="dim")
