@@ -67,7 +67,7 @@ def _leads(site: Path, pages: dict[str, Page], name: str, link: str) -> bool:
 
 
 def _is_foreign(link: str) -> bool:
-    return link.startswith("//") or (_has_scheme(link) and not link.startswith("data:"))
+    return _has_scheme(link) and not link.startswith("data:")
 
 
 def _has_scheme(link: str) -> bool:

@@ -11,6 +11,7 @@ DOCS = "docs"
 SOURCES = "source"  # the folder of the site that shows files of the repository
 SHOWN = (".py", ".toml", ".json", ".md", ".service", "Containerfile")
 LANGUAGES = {".py": "python", ".toml": "toml", ".json": "json", ".service": "ini"}
+UNSEARCHED = "---\nsearch:\n  exclude: true\n---\n\n"  # code would crowd out the pages
 _INLINE = re.compile(r"(\]\()([^)\s#]+)((?:#[^)\s]*)?\))")
 _NAMED = re.compile(r"(^\[[^\]]+\]: +)([^\s#]+)((?:#\S*)?)", re.M)
 _FENCE = re.compile(r"^(```|~~~).*?^\1[^\n]*$", re.M | re.S)
@@ -76,4 +77,4 @@ def source_page(target: str, text: str) -> str:
     if target.endswith(".md"):
         return rewritten(text, target)
     language = LANGUAGES.get(posixpath.splitext(target)[1], "text")
-    return f"# {target}\n\n````{language}\n{text.rstrip()}\n````\n"
+    return f"{UNSEARCHED}# {target}\n\n````{language}\n{text.rstrip()}\n````\n"

@@ -162,6 +162,8 @@ def test_compare_report_and_errors(trained: Path) -> None:
     kept = scores["mistakes"]["federated"]
     assert {key: kept[key[0]][key[1]] for key in held} == held
     assert sum(held.values()) == sum(sum(each.values()) for each in kept.values())
+    none = shown("errors", trained, "--platform", "case-reports", "--type", "Nothing")
+    assert "no mistakes: Nothing; there are some of the types " in none
     few = run_json("errors", trained, "--platform", "case-reports", "--kind", "missed")["groups"]
     assert {each["kind"] for each in few} == {"missed"}
     assert "not clear" in shown("compare", trained, trained)

@@ -31,11 +31,13 @@ TARGET = re.compile(r"`make ([a-z-]+)")
 # deployment, or is nothing that fedner can test.
 FOREIGN = re.compile(
     r"^(?:ss|sleep|find|openssl|useradd|install|cp|cd|tar|systemctl|systemd-analyze|python3|\S+/pip"
-    r"|python3\.11|runuser|\.venv|cat|make|python|fedner)\b"
+    r"|python3\.11|runuser|curl|docker|git|pip|podman|sha256sum|tensorboard|\.venv|cat|make|python|fedner)\b"
 )
 OTHERS_FEDNER = re.compile(
     r"^(?:useradd|install) "
 )  # lines in which fedner is a user, not a program
+# What programs of others read, or what is printed: nothing that a test could run.
+OTHER_LANGUAGES = {"html", "http", "ini", "json", "text", "xml", "yaml"}
 # Blocks without a command, by how they begin, and what they are.
 OUTPUTS = {
     "version, visible, errors": "the rooms of the house",
@@ -58,7 +60,7 @@ def shell_lines(block: Block) -> Iterator[str]:
             yield said
 
 
-SHELL = [each for each in blocks() if each.language in ("", "sh", "console")]
+SHELL = [each for each in blocks() if each.language in ("", "bash", "console", "sh")]
 LINES = [
     pytest.param(match[1], id=f"{block.page}: {match[1][:70]}")
     for block in SHELL
@@ -126,6 +128,8 @@ def test_commands_within_sentences_exist(path: Path) -> None:
         while hasattr(command, "commands") and left and left[0] in command.commands:
             command, left = command.commands[left[0]], left[1:]
         assert command is not COMMANDS, f"there is no `fedner {line}`"
+        is_open = hasattr(command, "commands") and left and re.fullmatch("[a-z]+", left[0])
+        assert not is_open, f"there is no `fedner {line}`"
         known = {*options_of(command), *EVERYWHERE}
         asked = {each.split("=")[0] for each in left if re.match(r"--?[a-z]", each)}
         assert asked <= known, f"`fedner {line}` has no {sorted(asked - known)}"
@@ -155,7 +159,9 @@ def test_every_block_is_code_that_is_checked_or_output_with_a_name() -> None:
     for block in blocks():
         if block.language in ("python", "toml"):
             continue  # test_docs_snippets.py, and the test below
-        assert block.language in ("", "sh", "console", "text"), block.name
+        if block.language in OTHER_LANGUAGES:
+            continue
+        assert block in SHELL, f"{block.name}: nothing checks {block.language}"
         if any(FOREIGN.match(line) for line in shell_lines(block)):
             continue
         [start] = [each for each in OUTPUTS if block.text.startswith(each)] or [None]

@@ -1,6 +1,7 @@
 """`suggesting`: the curve of annotated sentences, what is chosen of what, and what is paired."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from types import SimpleNamespace
 
 import pytest
@@ -9,7 +10,9 @@ from beyond_rehearsal import Rehearsed, figure_named, mean_of, rehearse, table_n
 from fedner.corpus.sentence import Sentence
 from fedner.reproduce.bench import Bench
 from fedner.reproduce.beyond import suggesting
-from fedner.reproduce.beyond.suggesting import ARMS, REHEARSED_SIZES, SUGGESTING, epochs_for
+from fedner.reproduce.beyond.suggesting import ARMS, SUGGESTING, epochs_for
+from fedner.reproduce.beyond.suggesting_tables import REHEARSED_SIZES, SIZES
+from fedner.reproduce.figures import svg
 from fedner.reproduce.reproduction import Row
 
 NAMES = ("case-reports", "forum-posts", "social-posts")
@@ -103,15 +106,29 @@ def test_gains_are_paired_by_repeat_and_their_mean_is_over_the_rounds(
         factors = {"platform": "case-reports", "arm": arm, "repeat": repeat, "size": size}
         return Row(factors, {"strict_f1": f1, "tokens": 10.0 * size, "mentions": 3.0})
 
-    rows = [row("random", 1, size, f1) for size, f1 in ((8, 10), (16, 20), (32, 40))]
-    rows += [row("both", 1, size, f1) for size, f1 in ((8, 10), (16, 23), (32, 41))]
-    rows += [row("random", 2, size, f1) for size, f1 in ((8, 30), (16, 50), (32, 60))]
-    rows += [row("both", 2, size, f1) for size, f1 in ((8, 30), (16, 55), (32, 63))]
-    rows += [row("random", 3, size, 90) for size in (8, 16, 32)]
-    gains = table_named(SUGGESTING.show(rows, rehearsed.inputs), "suggesting-gains")
-    assert gains.columns == ("corpus", "chosen by", "16", "32", "mean of the rounds")
+    rows = [row("random", 1, size, f1) for size, f1 in ((50, 10), (100, 20), (200, 40))]
+    rows += [row("both", 1, size, f1) for size, f1 in ((50, 10), (100, 23), (200, 41))]
+    rows += [row("random", 2, size, f1) for size, f1 in ((50, 30), (100, 50), (200, 60))]
+    rows += [row("both", 2, size, f1) for size, f1 in ((50, 30), (100, 55), (200, 63))]
+    rows += [row("random", 3, size, 90) for size in (50, 100, 200)]
+    for arm, gain in (("random", 0), ("both", 1)):  # of a whole curve
+        rows += [row(arm, each, size, 95 + gain) for each in (1, 2) for size in (400, 800)]
+    shown = SUGGESTING.show(rows, replace(rehearsed.inputs, repeats=3, is_rehearsal=False))
+    gains = table_named(shown, "suggesting-gains")
+    assert gains.columns == ("corpus", "chosen by", *map(str, SIZES[1:]), "mean of the rounds")
     (both,) = [line for line in gains.rows if line[:2] == ("case-reports", gains.rows[0][1])]
-    assert [mean_of(each) for each in both[2:]] == pytest.approx([4.0, 2.0, 3.0])
-    assert [each.num for each in both[2:]] == [2, 2, 2]
+    assert [mean_of(each) for each in both[2:]] == pytest.approx([4, 2, 1, 1, 2])
+    assert [each.num for each in both[2:]] == [2] * 5
     missing = [line for line in gains.rows if line[0] == "forum-posts"]
     assert all(entry is None for line in missing for entry in line[2:])
+    assert "case-reports: 0 of 3 repeats" in shown.notes[0]
+    assert "3 in part" in shown.notes[0]
+    assert rehearsed.shown.notes == (), "all of it is there"
+
+
+def test_a_study_that_was_stopped_before_its_first_row_is_drawn(rehearsed: Rehearsed) -> None:
+    shown = SUGGESTING.show((), rehearsed.inputs)
+    assert all(entry is None for row in shown.tables[0].rows for entry in row[1:])
+    assert len(shown.notes) == len(NAMES)
+    for figure in shown.figures:
+        assert svg(figure).startswith("<svg")

@@ -278,8 +278,9 @@ def test_the_command_tells_what_was_read(plain: Path, tmp_path: Path) -> None:
     facts = json.loads((out / "study.json").read_text())["inputs"]["platforms"]
     assert facts[0]["reading"][LOST] == 1
     assert "(paper 7597)" in page
-    drawn = CliRunner().invoke(app, [*command[:2], "--out", str(out), "--redraw"])
+    drawn = CliRunner().invoke(app, [*command[:2], "--out", str(out), "--redraw", "--json"])
     assert drawn.exit_code == 0, drawn.output
+    assert json.loads(drawn.stdout)["corpora"]["cadec"]["reading"][LOST] == 1
     assert (out / "results.md").read_text() == page
 
 

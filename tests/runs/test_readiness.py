@@ -1,6 +1,7 @@
 """What a federation would train on, take and spend: checked as training checks it, not trained."""
 
 import json
+import re
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -134,7 +135,8 @@ def test_the_command_prints_and_refuses(tmp_path: Path, monkeypatch: pytest.Monk
     assert runner.invoke(app, ["init"]).exit_code == 0
     printed = runner.invoke(app, ["check", "federation.toml", "--quick"])
     assert printed.exit_code == 0
-    assert "ready to train: fedner train" in printed.output
+    assert re.search("ready to train(, with [0-9]+ warnings? above)?: fedner train", printed.output)
+    assert (", with " in printed.output) == ("warning: " in printed.output)
     asked = ["check", "federation.toml", "--quick", "--json", "--set", "training.rounds=3"]
     told = json.loads(runner.invoke(app, asked).output)
     assert told["ready"] is True

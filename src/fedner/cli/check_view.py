@@ -29,12 +29,17 @@ def show(found: Readiness, command: str) -> None:
         _show_privacy(found)
     if found.work is not None:
         _show_work(found.work)
-    for warning in found.warnings:
-        _warn(warning)
+    warnings = list(found.warnings)
     for name, facts in found.platforms.items():
-        for warning in facts.warnings:
-            _warn(f"{name}: {warning}")
-    console.print(Text.assemble(("ready to train: ", "bold green"), command), soft_wrap=True)
+        warnings += [f"{name}: {warning}" for warning in facts.warnings]
+    for warning in warnings:
+        _warn(warning)
+    num_warnings = len(warnings) + len(found.repeated)
+    verdict = Text("ready to train", style="bold green")
+    if num_warnings:
+        said = f", with {num_warnings:,} warning{'s' if num_warnings > 1 else ''} above"
+        verdict.append(said, style="bold yellow")
+    console.print(Text.assemble(verdict, ": ", command), soft_wrap=True)
 
 
 def _warn(line: str) -> None:

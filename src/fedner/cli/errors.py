@@ -38,21 +38,22 @@ def errors(
     json: AsJson = False,
 ) -> None:
     """Show mistakes by kind and type, in context. Local: the texts go to this screen alone."""
-    from fedner.cli.output import show_json
+    from fedner.cli.output import console, show_json
     from fedner.runs.folder import open_run
     from fedner.runs.mistakes import find_mistakes, grouped
 
-    groups = [
-        each
-        for each in grouped(find_mistakes(open_run(run), platform, method))
-        if kind in (None, each.kind) and label in (None, each.label)
-    ]
+    every = grouped(find_mistakes(open_run(run), platform, method))
+    groups = [each for each in every if kind in (None, each.kind) and label in (None, each.label)]
     most = 0 if counts else (limit if limit > 0 else None)
     if json:
         held = [each.as_dict(limit=most) for each in groups]
         show_json({"platform": platform, "method": method, "groups": held})
     else:
         _show(platform, groups, most)
+        if every and not groups:
+            types = ", ".join(dict.fromkeys(each.label for each in every))
+            asked = " ".join(each for each in (kind, label) if each)
+            console.print(f"no mistakes: {asked}; there are some of the types {types}")
 
 
 def _show(platform: str, groups: "Sequence[MistakeGroup]", most: int | None) -> None:

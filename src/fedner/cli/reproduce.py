@@ -336,7 +336,8 @@ def _show_result(study: "Reproduction", inputs: "Inputs", shown: "Shown", *, as_
 
     if as_json:
         found = {"study": study.name, "out": str(inputs.out), "rehearsal": inputs.is_rehearsal}
-        show_json({**found, **asdict(shown)})
+        read = {each.name: {**each.counts, "reading": each.reading} for each in inputs.platforms}
+        show_json({**found, "corpora": read, **asdict(shown)})
         return
     for each in shown.tables:
         rows = [[short(entry, each.digits) for entry in row] for row in each.rows]

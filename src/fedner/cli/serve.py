@@ -63,8 +63,8 @@ PrecisionOption = Annotated[
     Precision,
     typer.Option(
         "--precision",
-        help="bfloat16: products of matrices in half precision, about twice as quick with encoders "
-        "where the processor has it; confidences differ a little.",
+        help="bfloat16: frozen transformers compute in half precision, quicker where the "
+        "processor has it; confidences differ a little.",
     ),
 ]
 AsJsonLine = Annotated[
@@ -107,10 +107,11 @@ def serve(
     offers = _offers(models, platform or [])
     with listen(settings) as listening:  # a taken port is said before models are loaded
         _log_to_standard_error()
-        catalog = load_catalog(offers, vectors=vectors, context=context)
+        is_quick = precision == "bfloat16"
+        catalog = load_catalog(offers, vectors=vectors, context=context, is_quick=is_quick)
         address = address_of(listening, host)
         _say_json(catalog, address) if json else _say(catalog, address, settings)
-        _use_one_thread_each(precision)
+        _use_one_thread_each()
         _run(catalog, settings, listening, threads or os.cpu_count() or 1)
 
 
@@ -171,13 +172,12 @@ def _say(catalog: "Catalog", address: str, settings: "WebSettings") -> None:
         console.print(words, style="yellow")
 
 
-def _use_one_thread_each(precision: Precision) -> None:
+def _use_one_thread_each() -> None:
     """Let requests run side by side: with more threads each they fight for the processors."""
     if "torch" in sys.modules:
         import torch
 
         torch.set_num_threads(1)
-        torch.set_float32_matmul_precision("medium" if precision == "bfloat16" else "highest")
 
 
 def _run(

@@ -365,3 +365,20 @@ except ServiceError as error:
     assert lines[1] == str(fedner.redact(NOTE, mentions).text.encode())
     assert lines[2].startswith("False An exported tagger")
     assert lines[3] == "422"
+
+
+def test_frozen_transformers_can_read_in_half_precision(tiny_bert: Path, tmp_path: Path) -> None:
+    tagger = fedner.Tagger.train(CORPUS, context=tiny_bert, epochs=1, model=SMALL)
+    tagger.save(tmp_path / "context")
+    offers = [Offer("context", "context", tmp_path / "context")]
+    words = [["nausea", "after", "aspirin"]]
+    features = []
+    for is_quick in (False, True):
+        (served,) = load_catalog(offers, is_quick=is_quick).models.values()
+        assert isinstance(served.tagger, Predictor)
+        assert served.tagger.model.encoder is not None
+        features.append(served.tagger.model.encoder.encode(words)[0])
+        served.tagger.predict(NOTE)
+    exact, quick = features
+    assert (exact != quick).any()
+    assert abs(exact - quick).max() < 0.1 * abs(exact).max()

@@ -8,7 +8,7 @@ weights but those of its head; the last few are kept.
 import threading
 from collections import OrderedDict
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -117,7 +117,11 @@ class Catalog:
 
 
 def load_catalog(
-    offers: Sequence[Offer], *, vectors: Path | None = None, context: Path | None = None
+    offers: Sequence[Offer],
+    *,
+    vectors: Path | None = None,
+    context: Path | None = None,
+    is_quick: bool = False,
 ) -> Catalog:
     """Load the models of some offers.
 
@@ -125,6 +129,7 @@ def load_catalog(
         offers: Where they are.
         vectors: Their word vectors, where they are not found by themselves.
         context: The weights of their context encoder, likewise.
+        is_quick: Whether frozen transformers compute in half precision.
 
     Raises:
         FednerError: One cannot be loaded, or two have one name.
@@ -134,7 +139,8 @@ def load_catalog(
         raise FednerError(
             f"two models are called {', '.join(twice)}", "Name them: fedner serve a=PATH b=PATH"
         )
-    return Catalog({offer.name: _load(offer, vectors, context) for offer in offers})
+    loaded = {offer.name: _load(offer, vectors, context) for offer in offers}
+    return Catalog({name: _quick(each) for name, each in loaded.items()} if is_quick else loaded)
 
 
 def _load(offer: Offer, vectors: Path | None, context: Path | None) -> Served:
@@ -155,6 +161,19 @@ def _load(offer: Offer, vectors: Path | None, context: Path | None) -> Served:
     path = offer.folder / NAME
     threshold = read_threshold(path, predictor.digest) if path.is_file() else None
     return Served(offer, predictor, threshold, _why_no_types(predictor))
+
+
+def _quick(served: Served) -> Served:
+    """Return a model whose frozen transformer computes in bfloat16; any other as it is."""
+    if isinstance(served.tagger, OnnxTagger):
+        return served
+    from fedner.models.embeddings.transformer import TransformerEncoder
+
+    model = served.tagger.model
+    if not isinstance(model.encoder, TransformerEncoder):
+        return served
+    quick = replace(model, encoder=model.encoder.read_in("bfloat16"))
+    return replace(served, tagger=replace(served.tagger, model=quick))
 
 
 def _why_no_types(predictor: "Predictor") -> str | None:

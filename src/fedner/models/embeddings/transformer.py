@@ -11,6 +11,7 @@ Only safetensors are loaded, code from the folder never runs, and the network is
 Shapes: B windows, T pieces of the longest, W words, D features.
 """
 
+import copy
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, Literal
@@ -149,6 +150,14 @@ class TransformerEncoder:
     def digest(self) -> str:
         """A hash of weights, configuration, tokenizer and settings."""
         return self._origin.digest
+
+    def read_in(self, precision: Precision) -> "TransformerEncoder":
+        """Return the encoder computing in another precision, for quick reading alone.
+
+        Its features are no longer quite those of its origin: nothing is trained on them.
+        """
+        model = copy.deepcopy(self._model).to(_DTYPES[precision])
+        return TransformerEncoder(model, self._tokenizer, self.reading, self._origin, self.device)
 
     def encode(self, sentences: Sentences) -> list[NDArray[np.float32]]:
         """Return the features (L, D) of each sentence."""

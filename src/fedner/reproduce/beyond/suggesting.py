@@ -22,7 +22,7 @@ from fedner.models.features import EncodedCorpus, TagSpace, encode_corpus, selec
 from fedner.models.zoo import Recipe, build_tagger
 from fedner.optimizers import OptimizerSettings
 from fedner.reproduce.bench import TEST_SHARE, Bench, score_measures
-from fedner.reproduce.beyond.suggesting_tables import show
+from fedner.reproduce.beyond.suggesting_tables import SIZES, show, sizes_of
 from fedner.reproduce.reproduction import Cell, Inputs, Reproduction, Row, Rows
 from fedner.runs.blueprint import sized_recipe
 from fedner.runs.public_files import open_named_files
@@ -30,8 +30,6 @@ from fedner.scoring import Scores
 from fedner.seeds import seeded
 from fedner.training import Evaluation, TrainingSettings, train
 
-SIZES = (50, 100, 200, 400, 800)
-REHEARSED_SIZES = (8, 16)
 ARMS: tuple[Ranking, ...] = ("both", "uncertainty", "diversity", "random")
 MOST_POOL, MOST_TEST = 3_000, 1_000
 BATCH_SIZE, LEAST_STEPS, LEAST_EPOCHS = 16, 320, 16
@@ -58,11 +56,6 @@ TAGGER_WORDS = (
     f"batches of {BATCH_SIZE}, at least {LEAST_EPOCHS} epochs and about {LEAST_STEPS} steps, no "
     "early stopping: a small share of the sentences has no held-out part."
 )
-
-
-def sizes_of(inputs: Inputs) -> tuple[int, ...]:
-    """Return how many sentences are annotated in each round, all rounds together."""
-    return REHEARSED_SIZES if inputs.is_rehearsal else SIZES
 
 
 def epochs_for(num_sentences: int) -> int:

@@ -1,6 +1,7 @@
 """What `suggesting` shows: F1 by annotated sentences, gains over random choice, and the effort."""
 
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Iterator, Sequence
 
 from fedner.reproduce.estimates import estimate, estimated, paired_gain, values_of
 from fedner.reproduce.reproduction import (
@@ -22,16 +23,39 @@ LABELS = {
     "random": "random",
 }
 F1 = "strict_f1"
+SIZES = (50, 100, 200, 400, 800)
+REHEARSED_SIZES = (8, 16)
+
+
+def sizes_of(inputs: Inputs) -> tuple[int, ...]:
+    """Return how many sentences are annotated in each round, all rounds together."""
+    return REHEARSED_SIZES if inputs.is_rehearsal else SIZES
 
 
 def show(rows: Rows, inputs: Inputs) -> Shown:
     """Return curves, gains over random choice paired by repeat, and what was annotated for them."""
-    sizes = sorted({int(row.factors["size"]) for row in rows})
+    sizes = sizes_of(inputs)
     scores = tuple(_scores(rows, name, sizes) for name in inputs.names)
     return Shown(
         (*scores, _gains(rows, inputs, sizes), _effort(rows, inputs, sizes)),
         (_curves(rows, inputs, sizes), _by_tokens(rows, inputs, sizes)),
+        tuple(_missing(rows, inputs, sizes)),
     )
+
+
+def _missing(rows: Rows, inputs: Inputs, sizes: Sequence[int]) -> Iterator[str]:
+    """Yield for each corpus how many of the repeats are there, where not all are."""
+    for name in inputs.names:
+        num_rows = Counter(row.factors["repeat"] for row in rows if row.factors["platform"] == name)
+        whole = sum(num == len(LABELS) * len(sizes) for num in num_rows.values())
+        partly = len(num_rows) - whole
+        if whole < inputs.repeats:
+            more = f", {partly} in part" if partly else ""
+            yield (
+                f"{name}: {whole} of {inputs.repeats} repeats were run with all ways to "
+                f"choose{more}; the others are missing. Compare ways by the paired differences: "
+                "the means of two ways may be over different repeats."
+            )
 
 
 def _scores(rows: Rows, name: str, sizes: Sequence[int]) -> Table:
@@ -135,9 +159,9 @@ def _curves(rows: Rows, inputs: Inputs, sizes: Sequence[int]) -> Figure:
 
 
 def _by_tokens(rows: Rows, inputs: Inputs, sizes: Sequence[int]) -> Figure:
-    panels = [_token_panel(rows, name, sizes) for name in inputs.names]
-    title = "The same by annotated tokens: uncertain sentences are longer or shorter than others"
-    return Figure("suggesting-tokens", title, tuple(panels))
+    run = [name for name in inputs.names if values_of(rows, F1, platform=name)]
+    panels = [_token_panel(rows, name, sizes) for name in run]
+    return Figure("suggesting-tokens", "Strict F1 by annotated tokens", tuple(panels))
 
 
 def _token_panel(rows: Rows, name: str, sizes: Sequence[int]) -> Panel:
