@@ -24,7 +24,16 @@ WITHOUT_EXTRAS = {
     "serve": "serve run",
 }
 # Libraries that whole modules are written for: nobody imports those without the extra.
-_OF_EXTRAS = {"cryptography", "nvflare", "psutil", "spacy", "starlette", "tensorboard", "uvicorn"}
+_OF_EXTRAS = {
+    "cryptography",
+    "h11",
+    "nvflare",
+    "psutil",
+    "spacy",
+    "starlette",
+    "tensorboard",
+    "uvicorn",
+}
 _IMPORT_ALL = """
 import importlib, pkgutil, fedner
 from fedner.errors import FednerError
