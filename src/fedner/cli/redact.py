@@ -3,6 +3,7 @@
 import sys
 from collections import Counter
 from collections.abc import Iterable
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -25,6 +26,7 @@ from fedner.cli.redact_arguments import (
     DayFirstOption,
     DropColumns,
     FormatOption,
+    How,
     HowOption,
     IdColumn,
     KeepNamesOption,
@@ -43,6 +45,7 @@ from fedner.cli.redact_arguments import (
     TextColumns,
     ThresholdOption,
 )
+from fedner.cli.what_remains import show_what_remains
 from fedner.errors import FednerError
 
 if TYPE_CHECKING:
@@ -93,25 +96,18 @@ def redact(
     same command again goes on where it was stopped, and redacts what is new.
     """
     from fedner.cli.redact_tables import redact_tables, table_wish
-    from fedner.inference.home_key import DateShift, read_key
+    from fedner.inference.home_key import DateShift
     from fedner.inference.predict import Predictor
-    from fedner.inference.redaction_rules import Rules
     from fedner.runs.folder import tagger_folder
 
     _refuse_sources(sources, out, json=json)
     folder = tagger_folder(model, platform)
     named = (text_column, id_column, patient_column, code_column, date_column, drop_column)
     wish = table_wish(sources, format, encoding, *named)
-    rules = Rules(
-        how=how or ("type" if key is None else "pseudonym"),
-        threshold=threshold,
-        key=None if key is None else read_key(key),
-        dates=DateShift((), most_days, day_first),
-        patients=_patient_source(patients, patient_pattern, key),
-        keeps_names=key is None or keep_file_names,
-    )
-    if out is not None:
-        _refuse_at_home(key, out)
+    rules = _rules(how, threshold, key, out, keeps_names=key is None or keep_file_names)
+    dates = DateShift((), most_days, day_first)
+    source = _patient_source(patients, patient_pattern, key)
+    rules = replace(rules, dates=dates, patients=source)
 
     def load(checked: "Rules") -> "tuple[Predictor, Rules, ChosenThreshold | None]":
         predictor = Predictor.load(folder, vectors=vectors, context=context)
@@ -125,6 +121,28 @@ def redact(
         _redact_stream(out, rules, load, patient, encoding, json=json)
     else:
         _redact_files(sources, out or Path(), rules, load, audit, encoding, json=json)
+
+
+def _rules(
+    how: How | None,
+    threshold: float | None,
+    key: Path | None,
+    out: Path | None,
+    *,
+    keeps_names: bool,
+) -> "Rules":
+    """Return what is known before a tagger is loaded; the key must not lie in the output."""
+    from fedner.inference.home_key import read_key
+    from fedner.inference.redaction_rules import Rules
+
+    if out is not None:
+        _refuse_at_home(key, out)
+    return Rules(
+        how=how or ("type" if key is None else "pseudonym"),
+        threshold=threshold,
+        key=None if key is None else read_key(key),
+        keeps_names=keeps_names,
+    )
 
 
 def _is_stream(sources: list[Path]) -> bool:
@@ -289,8 +307,6 @@ def _completed(
     date_type: list[str] | None,
 ) -> "Rules":
     """Return the rules with what only the tagger and its calibration know."""
-    from dataclasses import replace
-
     from fedner.inference.removal import removed_types
 
     known = predictor.model.space.labels
@@ -309,8 +325,6 @@ def _completed(
 
 
 def _dates(dates: "DateShift", types: tuple[str, ...], named: list[str] | None) -> "DateShift":
-    from dataclasses import replace
-
     from fedner.inference.home_key import date_types
 
     unknown = sorted(set(named or ()) - set(types))
@@ -383,17 +397,3 @@ def _show(plan: "Plan", done: list[dict[str, Any]], chosen: "ChosenThreshold | N
         said = "names of files and folders stayed as they were: do they name people?"
         console.print(said if plan.rules.key else f"{said} --key replaces them", style="yellow")
     show_what_remains(chosen)
-
-
-def show_what_remains(chosen: "ChosenThreshold | None", *, to_errors: bool = False) -> None:
-    """Say what a tagger leaves on held-out documents, where that was measured."""
-    from fedner.cli.output import console, errors
-    from fedner.inference.calibration import remain_words
-
-    if chosen is None:
-        words = "A tagger misses mentions: what it leaves may still identify people. How many it "
-        words += "leaves is measured by `fedner redaction calibrate`."
-    else:
-        words = f"On held-out documents: {remain_words('mentions', chosen.calibration.measured)}. "
-        words += "On other texts it may be more."
-    (errors if to_errors else console).print(words, style="dim")

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from fedner.cli.left_out import as_dicts, end_with, show_left_out
+from fedner.cli.what_remains import show_what_remains
 from fedner.errors import FednerError
 
 if TYPE_CHECKING:
@@ -250,7 +251,6 @@ def _redact_stream(
     wish: TableWish, out: Path | None, rules: "Rules", load: "Load", audit: Path | None
 ) -> None:
     """Redact a table from standard input, row by row, to standard output or into a file."""
-    from fedner.cli.redact import show_what_remains
     from fedner.durable import writing
     from fedner.inference.reading import read_documents
     from fedner.inference.table_job import TableCounts, audited
@@ -319,7 +319,6 @@ def _show(
     before: int,
 ) -> None:
     from fedner.cli.output import console, show_place, table
-    from fedner.cli.redact import show_what_remains
 
     if before:
         console.print(f"{before:,} table{'s were' if before > 1 else ' was'} done before")
