@@ -26,6 +26,7 @@ from fedner.cli.redact_arguments import (
     DayFirstOption,
     DropColumns,
     FormatOption,
+    How,
     HowOption,
     IdColumn,
     KeepNamesOption,
@@ -51,7 +52,6 @@ if TYPE_CHECKING:
     from fedner.cli.redact_tables import TableWish
     from fedner.inference.home_key import DateShift
     from fedner.inference.predict import Predictor
-    from fedner.inference.redact import How
     from fedner.inference.redacted_files import Plan, RedactedFile
     from fedner.inference.redaction_rules import Rules
     from fedner.inference.threshold_file import ChosenThreshold
@@ -96,19 +96,18 @@ def redact(
     same command again goes on where it was stopped, and redacts what is new.
     """
     from fedner.cli.redact_tables import redact_tables, table_wish
+    from fedner.inference.home_key import DateShift
     from fedner.inference.predict import Predictor
     from fedner.runs.folder import tagger_folder
 
     _refuse_sources(sources, out, json=json)
     folder = tagger_folder(model, platform)
-    columns = (text_column, id_column, patient_column, code_column, date_column, drop_column)
-    wish = table_wish(sources, format, encoding, *columns)
-    rules = replace(
-        _rules(how, key, most_days, day_first=day_first, keep_file_names=keep_file_names),
-        threshold=threshold,
-        patients=_patient_source(patients, patient_pattern, key),
-    )
-    _refuse_at_home(key, out)
+    named = (text_column, id_column, patient_column, code_column, date_column, drop_column)
+    wish = table_wish(sources, format, encoding, *named)
+    rules = _rules(how, threshold, key, out, keeps_names=key is None or keep_file_names)
+    dates = DateShift((), most_days, day_first)
+    source = _patient_source(patients, patient_pattern, key)
+    rules = replace(rules, dates=dates, patients=source)
 
     def load(checked: "Rules") -> "tuple[Predictor, Rules, ChosenThreshold | None]":
         predictor = Predictor.load(folder, vectors=vectors, context=context)
@@ -125,22 +124,24 @@ def redact(
 
 
 def _rules(
-    how: "How | None",
+    how: How | None,
+    threshold: float | None,
     key: Path | None,
-    most_days: int,
+    out: Path | None,
     *,
-    day_first: bool,
-    keep_file_names: bool,
+    keeps_names: bool,
 ) -> "Rules":
-    """Return what is replaced by what, before the tagger is known."""
-    from fedner.inference.home_key import DateShift, read_key
+    """Return what is known before a tagger is loaded; the key must not lie in the output."""
+    from fedner.inference.home_key import read_key
     from fedner.inference.redaction_rules import Rules
 
+    if out is not None:
+        _refuse_at_home(key, out)
     return Rules(
         how=how or ("type" if key is None else "pseudonym"),
+        threshold=threshold,
         key=None if key is None else read_key(key),
-        dates=DateShift((), most_days, day_first),
-        keeps_names=key is None or keep_file_names,
+        keeps_names=keeps_names,
     )
 
 
@@ -266,8 +267,8 @@ def _patient_source(table: Path | None, pattern: str | None, key: Path | None) -
     return PatientSource(table, None, pattern)
 
 
-def _refuse_at_home(key: Path | None, out: Path | None) -> None:
-    if key is not None and out is not None and key.resolve().is_relative_to(out.resolve()):
+def _refuse_at_home(key: Path | None, out: Path) -> None:
+    if key is not None and key.resolve().is_relative_to(out.resolve()):
         raise FednerError(
             f"{key} lies within {out}: the key stays at home",
             "Move the key to a place that is not given away.",
@@ -306,7 +307,7 @@ def _completed(
     date_type: list[str] | None,
 ) -> "Rules":
     """Return the rules with what only the tagger and its calibration know."""
-    from fedner.inference.redact import removed_types
+    from fedner.inference.removal import removed_types
 
     known = predictor.model.space.labels
     types = removed_types(known, remove or (), keep or ())
