@@ -61,6 +61,7 @@ By = Annotated[
     RankingName,
     typer.Option(
         "--by",
+        metavar="WHAT",
         help="both: of the most uncertain those that represent the others; uncertainty or "
         "diversity alone; random, to compare with.",
     ),
