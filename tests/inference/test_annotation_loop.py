@@ -12,7 +12,8 @@ from typer.testing import CliRunner
 
 import fedner
 from fedner.cli.app import app
-from fedner.corpus.document import Corpus, Document, Span
+from fedner.cli.conversion import _with_sentences
+from fedner.corpus.document import Corpus, Document, Segment, Span
 from fedner.corpus.problems import ProblemLog
 from fedner.corpus.reading import read, read_recognised
 from fedner.corpus.synthetic import generate
@@ -179,3 +180,9 @@ def test_a_converted_export_keeps_the_sentences_that_a_tagger_sees(
         "Then nausea & <rash>.",
     ]
     assert back.spans == tuple(GOLD[TEXTS[0]])
+
+
+def test_sentences_of_the_file_are_kept() -> None:
+    given = Document("a", "Sick. Nausea.", (), (Segment(0, 13),))
+    (kept,) = _with_sentences(Corpus("n", (), (given,)))
+    assert kept is given

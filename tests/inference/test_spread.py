@@ -33,6 +33,11 @@ def test_rare_words_tell_more_than_frequent_ones() -> None:
     assert similar[0, 1] < 0.4
 
 
+def test_a_word_that_comes_again_counts_less_each_time() -> None:
+    vectors = text_vectors(["rash", "rash fever", "rash rash rash rash rash rash fever"])
+    assert vectors[1] @ vectors[2] > 0.85
+
+
 def plain(similar: np.ndarray, count: int, covered: np.ndarray, weights: np.ndarray) -> list[int]:
     """Choose greedily without any shortcut."""
     taken: list[int] = []
