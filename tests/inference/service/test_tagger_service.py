@@ -267,7 +267,6 @@ def test_more_than_can_wait_are_told_to_come_again(address: str) -> None:
     assert post(address, "/predict", text=NOTE).status_code == 200
 
 
-@pytest.mark.slow
 def test_five_hundred_at_once_are_all_answered(address: str) -> None:
     counts = burst(address, 500)
     assert sum(counts.values()) == 500
