@@ -177,6 +177,7 @@ def test_a_server_waits_for_a_platform_by_name(server: Path) -> None:
     assert (shown.standing.phase, shown.standing.waiting_for) == ("waiting", ("social-posts",))
     assert [each.name for each in shown.platforms if each.is_missing] == ["social-posts"]
     assert not shown.standing.is_over
+    assert shown.seconds_left is None
 
 
 def test_a_refused_run_says_who_refused_and_why(server: Path) -> None:

@@ -75,6 +75,7 @@ def test_a_round_that_is_taken_again_is_sent_again_and_charged_once(folder: Path
     shown = source.snapshot()
     assert shown.round == 5
     assert shown.platforms[0].bytes_up == 7_000
+    assert [point.last for point in shown.traffic[0].points] == [1, 2, 3, 4, 5]
     assert shown.platforms[0].epsilon == rdp_epsilon({(1.0, 0.25): 5}, 1e-5)
 
 

@@ -53,6 +53,17 @@ def test_a_file_that_was_replaced_is_read_from_its_beginning(
     assert not tail.read().is_anew
 
 
+def test_another_file_with_the_same_last_bytes_is_another_file(tmp_path: Path) -> None:
+    path, other = tmp_path / "lines", tmp_path / "new"
+    path.write_bytes(b"one\n" + b"x" * 300 + b"\n")
+    tail = LineTail(path)
+    tail.read()
+    other.write_bytes(b"two\n" + b"x" * 300 + b"\nthree\n")
+    other.replace(path)
+    new = tail.read()
+    assert (new.is_anew, new.lines[0]) == (True, b"two")
+
+
 def test_a_file_that_was_cut_and_grew_in_place_is_noticed_by_its_bytes(tmp_path: Path) -> None:
     path = tmp_path / "lines"
     path.write_bytes(b"one\ntwo\nthree\n")
