@@ -189,6 +189,13 @@ def test_conll_needs_both_parts(plain: Path, tmp_path: Path) -> None:
     assert named_platform(f"mine={tmp_path / 'half'}", None).test_data is None
 
 
+def test_options_are_those_of_the_corpus_own_format(tmp_path: Path) -> None:
+    path = tmp_path / "texts.jsonl"
+    path.write_text("{}\n")
+    assert named_platform(f"presidio-synth={path}", None).options
+    assert not named_platform(f"presidio-synth={path}:jsonl", None).options
+
+
 def test_a_corpus_without_mentions_is_refused_with_what_is_wrong(tmp_path: Path) -> None:
     for part in ("text", "original"):
         (tmp_path / "posts" / part).mkdir(parents=True)
