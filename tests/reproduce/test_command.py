@@ -135,6 +135,9 @@ def test_a_plan_runs_nothing(tmp_path: Path) -> None:
     assert read_cells(tmp_path) == {}
     found = json.loads(invoke(tmp_path, "--plan", "--json").stdout)
     assert (found["num_cells"], found["num_stored"], found["jobs"]) == (6, 0, 1)
+    words = ["reproduce", NAME, "--out", str(tmp_path), "--device", "cpu", "--plan", "--json"]
+    for more, jobs in (([], default_jobs("cpu")), (["--jobs", "7"], 7), (["--rehearse"], 1)):
+        assert json.loads(CliRunner().invoke(app, [*words, *more]).stdout)["jobs"] == jobs
 
 
 def test_nothing_begins_after_the_time_and_the_page_says_what_is_missing(tmp_path: Path) -> None:

@@ -94,6 +94,14 @@ def test_corpora_are_found_under_any_name_and_read_the_same(
         assert texts[0] == texts[1]
 
 
+def test_the_corpus_itself_is_named_not_a_folder_above_it(tmp_path: Path) -> None:
+    for folder in ("posts", "CADEC.v2/data"):
+        stand_ins.cadec(tmp_path / "one" / folder, 4)
+        found = located(tmp_path / "one", "cadec")
+        assert found is not None
+        assert found.data == str(tmp_path / "one" / folder)
+
+
 def test_the_paper_s_types_have_the_paper_s_names(plain: Path, tmp_path: Path) -> None:
     held = opened(plain, tmp_path, *OWN)
     assert held.platform("cadec").labels == ("ADE", "Disease", "Drug", "Finding", "Symptom")
@@ -181,6 +189,13 @@ def test_conll_needs_both_parts(plain: Path, tmp_path: Path) -> None:
     assert named_platform(f"mine={tmp_path / 'half'}", None).test_data is None
 
 
+def test_options_are_those_of_the_corpus_own_format(tmp_path: Path) -> None:
+    path = tmp_path / "texts.jsonl"
+    path.write_text("{}\n")
+    assert named_platform(f"presidio-synth={path}", None).options
+    assert not named_platform(f"presidio-synth={path}:jsonl", None).options
+
+
 def test_a_corpus_without_mentions_is_refused_with_what_is_wrong(tmp_path: Path) -> None:
     for part in ("text", "original"):
         (tmp_path / "posts" / part).mkdir(parents=True)
@@ -251,6 +266,7 @@ def test_built_in_platforms_and_own_ones_exclude_each_other(plain: Path, tmp_pat
 def test_glove_is_found_under_its_usual_names(tmp_path: Path) -> None:
     study = CATALOGUE["tagging-table1"]
     (tmp_path / "GloVe").mkdir()
+    (tmp_path / "glove.6B.50d.txt").write_text("the 1 2\n")
     for name in ("glove.6B.50d.txt", "glove.6B.300d.txt.xz", "glove.6B.zip", "glove-notes.txt"):
         (tmp_path / "GloVe" / name).write_text("the 1 2\n")
     assert embeddings_for(study, tmp_path, None, None)[0].endswith("GloVe/glove.6B.300d.txt.xz")
