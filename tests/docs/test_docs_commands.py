@@ -31,7 +31,8 @@ TARGET = re.compile(r"`make ([a-z-]+)")
 # deployment, or is nothing that fedner can test.
 FOREIGN = re.compile(
     r"^(?:ss|sleep|find|openssl|useradd|install|cp|cd|tar|systemctl|systemd-analyze|python3|\S+/pip"
-    r"|python3\.11|runuser|curl|docker|git|pip|podman|sha256sum|tensorboard|\.venv|cat|make|python|fedner)\b"
+    r"|python3\.11|runuser|curl|docker|export|git|pip|podman|sha256sum|tensorboard|\.venv|cat|make"
+    r"|python|fedner)\b"
 )
 OTHERS_FEDNER = re.compile(
     r"^(?:useradd|install) "
@@ -47,6 +48,9 @@ OUTPUTS = {
     "RUN/": "the folder of a run",
     '{"out": "found.jsonl"': "what `fedner predict --json` prints",
     '{"error": {"kind"': "the form of an error",
+    "server {": "a reverse proxy, of nginx",
+    "2026-11-18T": "lines of the log of `fedner serve`",
+    "<View>": "the labelling setup of Label Studio",
     "policy-mechanism:": "what the Python above it prints: test_docs_snippets.py",
 }
 
