@@ -307,7 +307,7 @@ def _completed(
     date_type: list[str] | None,
 ) -> "Rules":
     """Return the rules with what only the tagger and its calibration know."""
-    from fedner.inference.removal import removed_types
+    from fedner.inference.redact import removed_types
 
     known = predictor.model.space.labels
     types = removed_types(known, remove or (), keep or ())
