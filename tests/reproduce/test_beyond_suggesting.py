@@ -8,7 +8,7 @@ from types import SimpleNamespace
 import pytest
 from beyond_rehearsal import Rehearsed, figure_named, mean_of, rehearse, table_named
 
-from fedner.corpus.document import Corpus, Document
+from fedner.corpus.document import Corpus, Document, Segment
 from fedner.corpus.sentence import Sentence
 from fedner.corpus.writers.jsonl import write_jsonl
 from fedner.reproduce.bench import Bench
@@ -138,8 +138,11 @@ def test_a_study_that_was_stopped_before_its_first_row_is_drawn(rehearsed: Rehea
 
 
 def test_a_test_part_of_its_own_is_scored_on_and_never_annotated(tmp_path: Path) -> None:
+    def one(number: int, text: str) -> Document:
+        return Document(str(number), text, (), (Segment(0, len(text)),))
+
     def corpus(*texts: str) -> Corpus:
-        return Corpus("n", (), tuple(Document(str(at), text) for at, text in enumerate(texts)))
+        return Corpus("n", (), tuple(one(*each) for each in enumerate(texts)))
 
     write_jsonl(tmp_path / "test.jsonl", corpus("no rash", "fever", "fever"))
     platform = SimpleNamespace(test_data=str(tmp_path / "test.jsonl"))
