@@ -2,12 +2,15 @@
 
 from collections.abc import Sequence
 from dataclasses import replace
+from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
 from beyond_rehearsal import Rehearsed, figure_named, mean_of, rehearse, table_named
 
+from fedner.corpus.document import Corpus, Document, Segment
 from fedner.corpus.sentence import Sentence
+from fedner.corpus.writers.jsonl import write_jsonl
 from fedner.reproduce.bench import Bench
 from fedner.reproduce.beyond import suggesting
 from fedner.reproduce.beyond.suggesting import ARMS, SUGGESTING, epochs_for
@@ -132,3 +135,22 @@ def test_a_study_that_was_stopped_before_its_first_row_is_drawn(rehearsed: Rehea
     assert len(shown.notes) == len(NAMES)
     for figure in shown.figures:
         assert svg(figure).startswith("<svg")
+
+
+def test_a_test_part_of_its_own_is_scored_on_and_never_annotated(tmp_path: Path) -> None:
+    def one(number: int, text: str) -> Document:
+        return Document(str(number), text, (), (Segment(0, len(text)),))
+
+    def corpus(*texts: str) -> Corpus:
+        return Corpus("n", (), tuple(one(*each) for each in enumerate(texts)))
+
+    write_jsonl(tmp_path / "test.jsonl", corpus("no rash", "fever", "fever"))
+    platform = SimpleNamespace(test_data=str(tmp_path / "test.jsonl"))
+    bench = SimpleNamespace(
+        corpus=lambda _name: corpus("no rash", "sleeps well", "walks", "walks"),
+        inputs=SimpleNamespace(platform=lambda _name: platform),
+    )
+    held = suggesting._divided(bench, "n", 1)
+    assert [each.tokens for each in held.test] == [("no", "rash"), ("fever",)]
+    assert {each.tokens for each in held.pool} == {("sleeps", "well"), ("walks",)}
+    assert len(held.pool) == 2
