@@ -54,6 +54,7 @@ def test_names_of_the_issue_are_all_there() -> None:
         "platforms",
         "domains",
         "encoders",
+        "suggesting",
     }
     assert set(CATALOGUE) == wanted
     assert all(study.name == name for name, study in CATALOGUE.items())

@@ -38,7 +38,7 @@ class Clock:
     def wait(self, seconds: float, event: threading.Event | None = None) -> bool:
         """Wait for an event so long; return whether it came."""
         end, awaited = self.now + seconds, event or threading.Event()
-        while self.now < end:
+        while self.now < end and not self.ended.is_set():  # no thread outlives its test
             if awaited.wait(self.STEP):
                 return True
         return awaited.is_set()
@@ -99,6 +99,7 @@ class Scripted:
         self.error: Exception | None = None
         self.reply: bytes | None = None
         self.code = OK
+        self.patience: float | None = None  # in place of what the engine grants
         self.held = threading.Event()
         self.held.set()
         self.pings = 0
@@ -106,7 +107,7 @@ class Scripted:
 
     def ask(self, data: bytes, timeout: float) -> tuple[str, bytes]:
         round_ = order_from_bytes(data).round
-        if not self.clock.wait(timeout, self.held):
+        if not self.clock.wait(self.patience or timeout, self.held):
             raise TimeoutError
         if self.error is not None:
             raise self.error
@@ -243,6 +244,7 @@ def test_beyond_its_timeout_it_is_late_and_its_reply_is_dropped(
     links: dict[str, Scripted], clock: Clock
 ) -> None:
     links["b"].held.clear()
+    links["b"].patience = 1e9  # its reply comes, and too late
     with quick(links) as engine:
         assert asked(engine, 1, timeout=0.2) == {"a": 1, "b": "no-reply"}
         links["b"].held.set()

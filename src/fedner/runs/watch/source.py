@@ -189,17 +189,26 @@ def _notes(study: Study | None, tally: Tally, view: View) -> dict[str, str]:
     return notes
 
 
+# What the folders of a view never hold, and what is said instead of a curve.
+_NO_LOSSES: dict[View, str] = {
+    "platform": "The platform's folder keeps no training losses by round."
+}
+_NO_SCORES: dict[View, str] = {
+    "platform": "The platform's folder keeps no scores by round; those at the end stand above."
+}
+
+
 def _loss_note(study: Study | None, view: View) -> str:
-    if view == "platform":
-        return "The platform's folder keeps no training losses by round."
+    if view in _NO_LOSSES:
+        return _NO_LOSSES[view]
     if study is not None and study.privacy.enabled:
         return "Under differential privacy no platform sends its training loss."
     return "No platform has sent a training loss yet, or their policies withhold it."
 
 
 def _f1_note(study: Study | None, view: View) -> str:
-    if view == "platform":
-        return "The platform's folder keeps no scores by round; those at the end stand above."
+    if view in _NO_SCORES:
+        return _NO_SCORES[view]
     if study is None:
         return "No round has been scored yet."
     if study.is_deployed and study.privacy.scores is None:
