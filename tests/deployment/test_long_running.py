@@ -8,12 +8,14 @@ import os
 import subprocess
 import sys
 import time
+from collections import defaultdict
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import fmean
 
 import psutil
 import pytest
+from growth import LOGS, grown_at_one_pace, sizes_by_kind
 from live import SERVER, Live, live, quick_keys, tiny_settings, until
 
 from fedner.engines.flare.processes import members
@@ -23,12 +25,12 @@ HOURS = float(os.environ.get("FEDNER_HOURS", "0.1"))
 PER_HOUR = 3600
 LOOKS = 24  # in the whole time
 ROUNDS = 2_000_000
+SAMPLE_SECONDS = 10
 MOST_GROWTH = 0.05  # of memory, from the second quarter to the last
 LEAST_GROWTH = 8e6  # bytes that are no growth
 LOG_BYTES = 5 * 5_000_000
 TMP_FILES = 50
 SMALL_GROWTH = 50_000  # bytes
-LOGS = (".log", "log.txt")  # rotated
 MOST_LOG = 5_100_000
 # What a run keeps of every round, by design.
 GROWING = ("rounds.jsonl", "disclosure-record.jsonl", "replies.jsonl")
@@ -36,12 +38,17 @@ GROWING = ("rounds.jsonl", "disclosure-record.jsonl", "replies.jsonl")
 
 @dataclass(frozen=True, slots=True)
 class Look:
-    """What one look saw: memory, threads and open files by process, files by home, their sizes."""
+    """What one look saw: memory, threads and open files by process, files by home, their sizes.
 
+    `pace` is the rounds per second since the look before, `memory` the mean over that time.
+    """
+
+    hours: float
     rounds: int
+    pace: float
     memory: dict[str, float]
-    threads: dict[str, int]
-    open_files: dict[str, int]
+    threads: dict[str, float]
+    open_files: dict[str, float]
     files: dict[str, int]
     logs: dict[str, int]
     sizes: dict[str, int]
@@ -52,33 +59,60 @@ def homes(federation: Live) -> dict[str, Path]:
     return {SERVER: federation.homes.server.path, **platforms}
 
 
-def look(federation: Live, run: str) -> Look:
-    memory: dict[str, float] = {}
-    threads: dict[str, int] = {}
-    opened: dict[str, int] = {}
+def processes_of(federation: Live) -> list[tuple[str, psutil.Process]]:
+    """The processes that live, each with its role."""
+    found = []
     for name, home in homes(federation).items():
         for pid in members(home):
             try:
                 process = psutil.Process(pid)
-                role = f"{name} {_role(process)}"
-                memory[role] = memory.get(role, 0.0) + process.memory_info().rss
-                threads[role] = threads.get(role, 0) + process.num_threads()
-                opened[role] = opened.get(role, 0) + process.num_fds()
+                found.append((f"{name} {_role(process)}", process))
             except psutil.NoSuchProcess:
                 continue
+    return found
+
+
+def in_use(federation: Live, what: str) -> dict[str, float]:
+    """Memory, threads or open files by role."""
+    found: dict[str, float] = defaultdict(float)
+    for role, process in processes_of(federation):
+        try:
+            if what == "memory":
+                found[role] += process.memory_info().rss
+            else:
+                found[role] += process.num_threads() if what == "threads" else process.num_fds()
+        except psutil.NoSuchProcess:
+            continue
+    return dict(found)
+
+
+def look(federation: Live, run: str, seconds: float, before: Look | None) -> Look:
+    """Watch for so long, and say what was seen."""
+    end, samples = time.monotonic() + seconds, []
+    while (left := end - time.monotonic()) > 0:
+        time.sleep(min(SAMPLE_SECONDS, left))
+        samples.append(in_use(federation, "memory"))
     places = homes(federation).items()
-    files = {name: sum(1 for path in home.rglob("*") if path.is_file()) for name, home in places}
-    logs = {
-        name: sum(path.stat().st_size for path in (home / "logs").glob("*") if path.is_file())
-        for name, home in places
-    }
-    sizes = {
-        f"{name}/{path.relative_to(home)}": path.stat().st_size
-        for name, home in places
-        for path in sorted(home.rglob("*"))
-        if path.is_file()
-    }
-    return Look(federation.rounds(run), memory, threads, opened, files, logs, sizes)
+    paths = {name: [each for each in home.rglob("*") if each.is_file()] for name, home in places}
+    rounds = federation.rounds(run)
+    return Look(
+        (0.0 if before is None else before.hours) + seconds / PER_HOUR,
+        rounds,
+        (rounds - (0 if before is None else before.rounds)) / seconds,
+        {role: fmean(each.get(role, 0.0) for each in samples) for role in samples[-1]},
+        in_use(federation, "threads"),
+        in_use(federation, "open files"),
+        {name: len(files) for name, files in paths.items()},
+        {
+            name: sum(path.stat().st_size for path in (home / "logs").glob("*") if path.is_file())
+            for name, home in places
+        },
+        {
+            f"{name}/{path.relative_to(home)}": path.stat().st_size
+            for name, home in places
+            for path in sorted(paths[name])
+        },
+    )
 
 
 def _role(process: psutil.Process) -> str:
@@ -127,14 +161,14 @@ def test_hours_of_rounds(tmp_path: Path) -> None:
 
 
 def _watched(federation: Live) -> list[Look]:
-    seen = []
-    for number in range(LOOKS):
-        time.sleep(HOURS * PER_HOUR / LOOKS)
-        seen.append(look(federation, "long"))
-        memory, logs = (sum(each.values()) / 1e6 for each in (seen[-1].memory, seen[-1].logs))
-        hours, files = (number + 1) * HOURS / LOOKS, sum(seen[-1].files.values())
-        shown = f"{hours:5.2f} h  round {seen[-1].rounds:,}  {memory:,.0f} MB  {files} files"
-        print(f"{shown}  {logs:.1f} MB of logs", flush=True)
+    seen: list[Look] = []
+    for _ in range(LOOKS):
+        last = seen[-1] if seen else None
+        seen.append(look(federation, "long", HOURS * PER_HOUR / LOOKS, last))
+        now = seen[-1]
+        memory, logs = (sum(each.values()) / 1e6 for each in (now.memory, now.logs))
+        shown = f"{now.hours:5.2f} h  round {now.rounds:,}  {now.pace:.1f}/s  {memory:,.0f} MB"
+        print(f"{shown}  {sum(now.files.values())} files  {logs:.1f} MB of logs", flush=True)
     until(lambda: federation.rounds("long") > seen[-1].rounds, 60, "it still trains")
     return seen
 
@@ -147,21 +181,25 @@ def _judge(seen: list[Look]) -> None:
     for role in second[0].memory:
         before = fmean(each.memory[role] for each in second)
         after = fmean(each.memory[role] for each in last)
-        print(f"{role}: {before / 1e6:.1f} MB, then {after / 1e6:.1f} MB")
-        if after - before >= max(LEAST_GROWTH, MOST_GROWTH * before):
+        grown = grown_at_one_pace(
+            [each.hours for each in seen],
+            [each.pace for each in seen],
+            [each.memory.get(role, before) for each in seen],
+        )
+        shown = f"{before / 1e6:.1f} MB, then {after / 1e6:.1f} MB"
+        print(f"{role}: {shown}; at one pace {grown / 1e6:+.1f} MB")
+        if grown >= max(LEAST_GROWTH, MOST_GROWTH * before):
             grown_roles.append(role)
         assert last[-1].open_files[role] <= second[0].open_files[role] + 5, role
         assert last[-1].threads[role] <= max(each.threads[role] for each in second) + 5, role
     for name in second[0].files:
         assert last[-1].files[name] <= max(each.files[name] for each in second) + TMP_FILES, name
         assert last[-1].logs[name] <= LOG_BYTES, name
-    grown = {
-        path: size - second[0].sizes.get(path, 0)
-        for path, size in last[-1].sizes.items()
-        if size - second[0].sizes.get(path, 0) > SMALL_GROWTH
-    }
-    print("grown:", grown)
-    assert all(path.endswith((*GROWING, *LOGS)) for path in grown), grown
-    logs = {path: size for path, size in last[-1].sizes.items() if path.endswith(LOGS)}
+    first, final = sizes_by_kind(second[0].sizes), sizes_by_kind(last[-1].sizes)
+    growth = {path: size - first.get(path, 0) for path, size in final.items()}
+    large = {path: each for path, each in growth.items() if each > SMALL_GROWTH}
+    print("grown:", large)
+    assert all(path.endswith(GROWING) or LOGS.search(path) for path in large), large
+    logs = {path: size for path, size in last[-1].sizes.items() if LOGS.search(path)}
     assert max(logs.values()) <= MOST_LOG, logs
     assert not grown_roles, grown_roles
