@@ -9,6 +9,7 @@ import subprocess
 import sys
 import time
 from collections import defaultdict
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import fmean
@@ -92,8 +93,7 @@ def look(federation: Live, run: str, seconds: float, before: Look | None) -> Loo
     while (left := end - time.monotonic()) > 0:
         time.sleep(min(SAMPLE_SECONDS, left))
         samples.append(in_use(federation, "memory"))
-    places = homes(federation).items()
-    paths = {name: [each for each in home.rglob("*") if each.is_file()] for name, home in places}
+    sizes = {name: _sizes(home) for name, home in homes(federation).items()}
     rounds = federation.rounds(run)
     return Look(
         (0.0 if before is None else before.hours) + seconds / PER_HOUR,
@@ -102,17 +102,23 @@ def look(federation: Live, run: str, seconds: float, before: Look | None) -> Loo
         {role: fmean(each.get(role, 0.0) for each in samples) for role in samples[-1]},
         in_use(federation, "threads"),
         in_use(federation, "open files"),
-        {name: len(files) for name, files in paths.items()},
+        {name: len(found) for name, found in sizes.items()},
         {
-            name: sum(path.stat().st_size for path in (home / "logs").glob("*") if path.is_file())
-            for name, home in places
+            name: sum(size for path, size in found.items() if path.startswith("logs/"))
+            for name, found in sizes.items()
         },
-        {
-            f"{name}/{path.relative_to(home)}": path.stat().st_size
-            for name, home in places
-            for path in sorted(paths[name])
-        },
+        {f"{name}/{path}": size for name, found in sizes.items() for path, size in found.items()},
     )
+
+
+def _sizes(home: Path) -> dict[str, int]:
+    """The files of a home; one may be gone before it is looked at."""
+    found = {}
+    for path in sorted(home.rglob("*")):
+        with suppress(FileNotFoundError):
+            if path.is_file():
+                found[str(path.relative_to(home))] = path.stat().st_size
+    return found
 
 
 def _role(process: psutil.Process) -> str:
