@@ -298,6 +298,16 @@ def test_too_many_connections_are_told_to_come_again() -> None:
         assert WEB.get(address).status_code == 200
 
 
+def test_an_answer_does_not_wait_for_the_receipt_of_its_head() -> None:
+    with (
+        listen(WebSettings(port=0)) as listening,
+        socket.create_connection(listening.getsockname()),
+    ):
+        served, _ = listening.accept()
+        with served:
+            assert served.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY)
+
+
 def test_workers_take_a_bounded_number_and_free_their_places() -> None:
     async def run() -> list[object]:
         workers, hold = Workers(1, 1, 30.0), threading.Event()

@@ -111,13 +111,17 @@ def listen(settings: WebSettings) -> socket.socket:
     try:
         found = socket.getaddrinfo(settings.host, settings.port, type=socket.SOCK_STREAM)
         family, _, _, _, place = found[0]
-        return socket.create_server(place[:2], family=family, backlog=1024)
+        listening = socket.create_server(place[:2], family=family, backlog=1024)
     except (OSError, OverflowError) as error:
         reason = getattr(error, "strerror", None) or str(error)
         raise FednerError(
             f"{settings.host} port {settings.port} cannot be opened: {reason}",
             "Name another with --port, or an address of this machine with --host.",
         ) from error
+    # Connections inherit it. asyncio does not see that these are TCP; without it an answer, whose
+    # head and body are written one by one, now and then waits 40 ms for the client's receipt.
+    listening.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    return listening
 
 
 def address_of(listening: socket.socket, host: str) -> str:
