@@ -15,8 +15,8 @@ def grown_at_one_pace(
 ) -> float:
     """How much memory grew from the second quarter to the last beyond what the pace explains.
 
-    FLARE remembers every message for a minute: whoever takes twice the rounds in it, as when other
-    work on the machine ends, needs more. Least squares over time and pace.
+    FLARE remembers every message for a minute, so more rounds a second may need more. Least squares
+    over time and pace: it helps to find a cause, and judges nothing.
     """
     columns = np.stack([np.ones(len(hours)), hours, paces], 1)
     by_hour = np.linalg.lstsq(columns, np.asarray(memory), rcond=None)[0][1]

@@ -194,7 +194,7 @@ def _judge(seen: list[Look]) -> None:
         )
         shown = f"{before / 1e6:.1f} MB, then {after / 1e6:.1f} MB"
         print(f"{role}: {shown}; at one pace {grown / 1e6:+.1f} MB")
-        if grown >= max(LEAST_GROWTH, MOST_GROWTH * before):
+        if after - before >= max(LEAST_GROWTH, MOST_GROWTH * before):
             grown_roles.append(role)
         assert last[-1].open_files[role] <= second[0].open_files[role] + 5, role
         assert last[-1].threads[role] <= max(each.threads[role] for each in second) + 5, role
