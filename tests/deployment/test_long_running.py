@@ -34,7 +34,7 @@ TMP_FILES = 50
 SMALL_GROWTH = 50_000  # bytes
 MOST_LOG = 5_100_000
 # What a run keeps of every round, by design.
-GROWING = ("rounds.jsonl", "disclosure-record.jsonl", "replies.jsonl")
+GROWING = ("rounds.jsonl", "disclosure-record.jsonl", "replies.jsonl", "own-progress.jsonl")
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,5 +1,6 @@
 """What leaves real sites, byte by byte: undeclared types never, under DP noised counts alone."""
 
+import json
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing
 from dataclasses import replace
@@ -18,11 +19,13 @@ from fedner.privacy.events import GaussianRelease
 from fedner.privacy.ledger_owner import ledger_chain
 from fedner.runs.coordinator import coordinate
 from fedner.runs.folder import RunFolder
+from fedner.runs.own_progress import OWN_PROGRESS
 from fedner.runs.reply_log import REPLIES, read_replies
 from fedner.runs.schedule import algorithm_for
 from fedner.runs.simulation import train_run
 from fedner.runs.site import Site
 from fedner.runs.site_answer import SiteAnswer
+from fedner.scoring import Scores
 from fedner.scoring.scores import ANY_LABEL
 from fedner.settings import Settings
 
@@ -213,6 +216,39 @@ def test_a_platforms_own_report_tells_of_itself_and_of_all_that_left(
     for text in (page, (site.folder.path / "MODEL_CARD.md").read_text()):
         assert ">mean<" not in text
         assert "| mean |" not in text
+
+
+def _noted(site: Site) -> list[str]:
+    return (site.folder.path / OWN_PROGRESS).read_text().splitlines()
+
+
+def test_what_a_policy_withholds_is_noted_at_home_alone(tiny: Make, tmp_path: Path) -> None:
+    site = opened(tiny("training.rounds=2"), tmp_path)["case-reports"]
+    policy = site.own.policy.model_copy(update={"sends_loss": False})
+    site = replace(site, own=site.own.model_copy(update={"policy": policy}))
+    with closing(SiteAnswer(site, algorithm_for(site.study))) as answer:
+        first, second = (answer(honest_order(site, verb="round", round=each)) for each in (1, 2))
+        told = answer(honest_order(site, verb="evaluate", round=2))
+    assert isinstance(first, Update)
+    assert isinstance(second, Update)
+    assert first.loss is second.loss is None
+    assert isinstance(told, ScoreReport)
+    lines = [json.loads(line) for line in _noted(site)]
+    assert [(each["round"], "loss" in each, "f1" in each) for each in lines] == [
+        (1, True, False), (2, True, False), (2, False, True),
+    ]  # fmt: skip
+    federated = told.scores["federated"]
+    assert isinstance(federated, Scores)
+    assert lines[2]["f1"] == federated.strict_micro.f1
+    assert all(each["loss"] > 0 for each in lines[:2])
+
+
+def test_under_dp_no_loss_is_noted(tiny: Make, tmp_path: Path) -> None:
+    private = 'privacy={mechanism="unit-local", noise_multiplier=1.0, simulation=true}'
+    site = opened(tiny("training.rounds=2", private), tmp_path)["case-reports"]
+    with closing(SiteAnswer(site, algorithm_for(site.study))) as answer:
+        assert isinstance(answer(honest_order(site, verb="round", round=1)), Update)
+    assert not (site.folder.path / OWN_PROGRESS).exists()
 
 
 def test_every_order_names_the_study_that_the_run_folder_keeps(tiny: Make, tmp_path: Path) -> None:

@@ -61,6 +61,16 @@ class LocalSettings:
     encoding: Encoding = "float32"
 
 
+class Progress(Protocol):
+    """Where a platform notes, for its owner alone, how its training goes."""
+
+    def note_loss(self, run: str, round_: int, loss: float) -> None:
+        """Hear the training loss of a round."""
+
+    def note_scores(self, run: str, round_: int, scores: Scores) -> None:
+        """Hear the scores with the weights of a round, noised by nobody."""
+
+
 @dataclass(slots=True)
 class Platform:
     """A platform at work; algorithms use its methods, engines call `run_round`.
@@ -83,6 +93,7 @@ class Platform:
         feedback: What encoding left over of the updates so far, by part and name (`encoding`).
         fixed_rows: Rows of shared tables that stay zero, whatever a broadcast says.
         plan: The public plan that orders are held against; None where there is none.
+        progress: Hears of losses and scores that need not leave the platform; None hears nothing.
     """
 
     name: str
@@ -101,6 +112,7 @@ class Platform:
     feedback: dict[str, Tensor] = field(default_factory=dict)
     fixed_rows: Mapping[str, int] = field(default_factory=dict)
     plan: PublicPlan | None = None
+    progress: Progress | None = None
     _weights: dict[str, Tensor] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -272,9 +284,12 @@ class Platform:
         if self.privacy is not None:
             return self._protected(self.privacy, done, broadcast)
         loss = None
-        if self.settings.reports_loss:
+        if self.settings.reports_loss or self.progress is not None:
             loss = float(torch.stack(done.losses).mean())
-        return Update(self.name, broadcast.round, done.tensors, done.extra, loss)
+        if self.progress is not None and loss is not None:
+            self.progress.note_loss(broadcast.run, broadcast.round, loss)
+        sent = loss if self.settings.reports_loss else None
+        return Update(self.name, broadcast.round, done.tensors, done.extra, sent)
 
     def _require_stated(self, done: Contribution, algorithm: "LocalPart") -> None:
         """Raise if an algorithm would send something else than what it states."""
@@ -317,6 +332,8 @@ class Platform:
             if privacy is not None and not is_plain:
                 return record_score_release(self, privacy, broadcast)
             scores = self.learner.scores()
+            if self.progress is not None and scores is not None:
+                self.progress.note_scores(broadcast.run, broadcast.round, scores)
             if scores is None or self.settings.names_types:
                 return scores
             return scores.without_names()

@@ -84,7 +84,7 @@ class ReplyLog:
     def append(self, sent: Sent) -> None:
         """Add one line."""
         if self._handle is None:
-            self._handle = _open_whole_lines(self.path)
+            self._handle = open_whole_lines(self.path)
         append_whole(self._handle, json.dumps(asdict(sent), ensure_ascii=False).encode() + b"\n")
 
     def close(self) -> None:
@@ -95,7 +95,7 @@ class ReplyLog:
             self._handle = None
 
 
-def _open_whole_lines(path: Path) -> int:
+def open_whole_lines(path: Path) -> int:
     """Open a file for appending behind its last whole line."""
     owner_folder(path.parent)
     handle = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)

@@ -13,6 +13,7 @@ from fedner.federated.secure.opened import FILE as OPENED
 from fedner.federated.summation import Summation
 from fedner.runs.folder import FEDERATED, LOCAL_ONLY
 from fedner.runs.local_training import finetune, train_baseline, train_private_part
+from fedner.runs.own_progress import OWN_PROGRESS, OwnProgress
 from fedner.runs.parts import require_hidden
 from fedner.runs.reply_log import REPLIES, ReplyLog, sent_of
 from fedner.runs.schedule import algorithm_for, num_rounds
@@ -61,9 +62,10 @@ class SiteAnswer:
         require_encodable(site.study.transport.encoding, algorithm.sends, sums)
         require_hidden(site.study, site.blueprint.mechanism, sums)
         self._site = site
+        self._progress = OwnProgress(site.folder.path / OWN_PROGRESS)
         self._answering = Answering(
             site.name,
-            partial(_built, site, algorithm),
+            partial(_built, site, algorithm, self._progress),
             algorithm,
             site.folder.path,
             study=site.study.digest,
@@ -88,6 +90,7 @@ class SiteAnswer:
     def close(self) -> None:
         """Let go of the platform, its ledger, its folder and its record."""
         self._answering.close()
+        self._progress.close()
         self._log.close()
 
 
@@ -123,8 +126,10 @@ def _write_shared_model(site: Site, order: Order) -> None:
     write_shared_model(site.folder.path, site.blueprint, order.shared, facts)
 
 
-def _built(site: Site, algorithm: Algorithm, _: str) -> Platform:
-    return build_platform(site, algorithm)
+def _built(site: Site, algorithm: Algorithm, progress: OwnProgress, _: str) -> Platform:
+    platform = build_platform(site, algorithm)
+    platform.progress = progress
+    return platform
 
 
 def finish(site: Site, algorithm: Algorithm, order: Order, platform: Platform) -> ScoreReport:

@@ -14,9 +14,12 @@ from fedner.errors import FednerError
 from fedner.privacy.events import to_json
 from fedner.runs.disclosure_record import RECORD, REFUSED, SENT
 from fedner.runs.folder import SCORES, write_record
+from fedner.runs.own_progress import OWN_PROGRESS
 from fedner.runs.reply_log import REPLIES, Sent
+from fedner.runs.watch.event_files import EventFiles
+from fedner.runs.watch.exporting import export
 from fedner.runs.watch.opening import open_source
-from fedner.runs.watch.platforms import home_source
+from fedner.runs.watch.platforms import folder_source, home_source
 from fedner.runs.watch.source import Source
 from fedner.runs.watch.watcher import cost_all, read_all
 from run_records import gain_of, platform_of
@@ -57,6 +60,59 @@ def test_a_platform_sees_its_own_bytes_and_rounds(folder: Path) -> None:
     assert [each.name for each in shown.platforms] == [NAME]
     assert (shown.platforms[0].bytes_up, shown.platforms[0].bytes_down) == (4_000, 7_500)
     assert (shown.loss, shown.f1) == ((), ())
+
+
+def noted(round_: int, run: str = "run-1", **values: float) -> dict[str, Any]:
+    return {"run": run, "round": round_, **values}
+
+
+def test_a_platform_sees_the_losses_and_scores_that_it_noted(folder: Path) -> None:
+    write(folder / OWN_PROGRESS, *(noted(each, loss=1 / each) for each in (1, 2, 3)))
+    write(folder / OWN_PROGRESS, noted(3, f1=0.25), noted(3, "another run", loss=9.0, f1=0.9))
+    write(folder / REPLIES, *rounds(1, 3), sent("evaluate", 3, 0, 1_500))
+    source = open_source(folder)
+    shown = read_all(source)
+    assert [(each.name, [point.mean for point in each.points]) for each in shown.loss] == [
+        (NAME, [1.0, 0.5, 1 / 3])
+    ]
+    assert (shown.platforms[0].f1, shown.platforms[0].f1_round) == (0.25, 3)
+    # It goes on: the newest line was noted, but its reply has not been sent.
+    write(folder / OWN_PROGRESS, noted(3, loss=0.3), noted(4, loss=0.2), noted(5, loss=0.1))
+    write(folder / OWN_PROGRESS, noted(2, f1=0.5))
+    write(folder / REPLIES, sent("load", 2), sent("evaluate", 2), *rounds(3, 4))
+    shown = read_all(source)
+    assert [point.last for point in shown.loss[0].points] == [1, 2, 3, 4]
+    assert shown.platforms[0].loss == 0.2
+    assert [point.last for point in shown.f1[0].points] == [3]
+
+
+def test_curves_of_a_platform_without_notes_are_explained(folder: Path) -> None:
+    write(folder / REPLIES, *rounds(1, 3))
+    assert read_all(open_source(folder)).notes["loss"].startswith("No round has been trained here")
+
+
+def test_a_platforms_own_curves_are_written_for_tensorboard(folder: Path, tmp_path: Path) -> None:
+    pytest.importorskip("tensorboard")
+    from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
+
+    write(folder / OWN_PROGRESS, noted(1, loss=0.5), noted(1, f1=0.25))
+    write(folder / REPLIES, *rounds(1, 1), sent("evaluate", 1))
+    files = EventFiles(tmp_path / "tb")
+    export(folder_source(folder, files), files, once=True)
+    files.close()
+    read = EventAccumulator(str(tmp_path / "tb" / "run-1"))
+    read.Reload()
+    held = {tag: [each.value for each in read.Scalars(tag)] for tag in read.Tags()["scalars"]}
+    assert (held[f"loss/{NAME}"], held[f"strict_f1/{NAME}"]) == ([0.5], [0.25])
+
+
+@pytest.mark.parametrize("line", [{"round": 1, "loss": 1.0}, {"run": "run-1", "round": "1"},
+                                  {"run": "run-1", "round": 1, "loss": "high"}])  # fmt: skip
+def test_a_damaged_note_is_named(folder: Path, line: dict[str, Any]) -> None:
+    write(folder / OWN_PROGRESS, line)
+    write(folder / REPLIES, *rounds(1, 1))
+    with pytest.raises(FednerError, match=r"own-progress\.jsonl has a line that tells of no round"):
+        read_all(open_source(folder))
 
 
 def test_a_round_that_is_taken_again_is_sent_again_and_charged_once(folder: Path) -> None:

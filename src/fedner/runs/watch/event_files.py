@@ -67,6 +67,10 @@ class EventFiles:
         values = list(self._values(record))
         self._write(record.round, values)
 
+    def add_f1(self, name: str, round_: int, value: float) -> None:
+        """Write a platform's strict F1 with the weights of a round."""
+        self._write(round_, [(f"strict_f1/{name}", value)])
+
     def add_costs(self, shown: Snapshot) -> None:
         """Write the epsilons that are known now and were not written before."""
         for curve in shown.epsilon:

@@ -1,7 +1,8 @@
-"""What one platform sees of a run: its own replies, and its own results at the end.
+"""What one platform sees of a run: its own replies, losses and scores, and results at the end.
 
 At a platform's home the disclosure record is read, which has the time of every reply and all that
-was refused; in the folder of a simulation the replies alone. Nobody else's numbers are here.
+was refused; in the folder of a simulation the replies alone. Losses and scores by round are what it
+noted for itself (`own_progress`), sent or not. Nobody else's numbers are here.
 """
 
 from collections.abc import Mapping
@@ -23,6 +24,7 @@ from fedner.runs.disclosure_record import RECORD, REFUSED
 from fedner.runs.folder import SCORES, STUDY
 from fedner.runs.records import Incident
 from fedner.runs.reply_log import REPLIES
+from fedner.runs.watch.own_lines import OwnLines
 from fedner.runs.watch.results import Kept, Results, platform_results, read_study
 from fedner.runs.watch.snapshot import Snapshot, Standing
 from fedner.runs.watch.source import Damage, Silent, Sink, cost_one, snapshot_of
@@ -91,7 +93,7 @@ class PlatformSource:
         self._study_file = study
         self._wanted, self._run = run, run or ""
         self._sink = sink or Silent()
-        self._heard = self._anew()
+        self._heard, self._own = self._anew(), OwnLines(self._place, self._run)
         self._results: Kept[Results] | None = None
         self._damage = Damage()
 
@@ -153,6 +155,7 @@ class PlatformSource:
 
     def _begin(self, run: str) -> None:
         self._run, self._heard, self._results = run, self._anew(), None
+        self._own = OwnLines(self._place, run)
         if run:
             self._sink.begin(run, 0)
 
@@ -210,6 +213,8 @@ class PlatformSource:
         carries = verb in _UPDATES and line["num_bytes"] > 0
         if carries and round_ > heard.tally.round:
             self._count(round_, line.get("time"))
+        if verb == "evaluate":
+            self._scored(round_)
 
     def _count(self, round_: int, stated: str | None) -> None:
         heard = self._heard
@@ -218,12 +223,20 @@ class PlatformSource:
         if moment is not None and heard.time is not None:
             taken = max(0.0, moment - heard.time)
         heard.time = moment
-        record = RoundRecord(
-            round_, taken, None, {}, {}, {self.name: heard.up}, {self.name: heard.down}
-        )
+        loss = self._own.take("loss", round_)
+        losses = {} if loss is None else {self.name: loss}
+        up, down = {self.name: heard.up}, {self.name: heard.down}
+        record = RoundRecord(round_, taken, None, losses, {}, up, down)
         heard.up, heard.down = 0, 0
         heard.tally.add(record)
         self._sink.add(record)
+
+    def _scored(self, round_: int) -> None:
+        newest, _ = self._heard.tally.newest_f1.get(self.name, (0, 0.0))
+        value = self._own.take("f1", round_)
+        if value is not None and round_ > newest:
+            self._heard.tally.add_f1(self.name, round_, value)
+            self._sink.add_f1(self.name, round_, value)
 
     def _release(self, line: Mapping[str, Any]) -> GaussianRelease | None:
         """Return what a reply released, if that was not counted before."""

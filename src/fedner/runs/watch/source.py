@@ -26,6 +26,9 @@ class Sink(Protocol):
     def add(self, record: RoundRecord) -> None:
         """Hear of the next round."""
 
+    def add_f1(self, name: str, round_: int, value: float) -> None:
+        """Hear of a platform's strict F1, where that is told apart from its round."""
+
 
 class Silent:
     """Nobody else hears."""
@@ -34,6 +37,9 @@ class Silent:
         """Hear nothing."""
 
     def add(self, record: RoundRecord) -> None:
+        """Hear nothing."""
+
+    def add_f1(self, name: str, round_: int, value: float) -> None:
         """Hear nothing."""
 
 
@@ -179,7 +185,7 @@ def _row(name: str, tally: Tally, results: Results, gone: frozenset[str]) -> Pla
 
 def _notes(study: Study | None, tally: Tally, view: View) -> dict[str, str]:
     """Return why a chart may be empty, by its name."""
-    notes = {"loss": _loss_note(study, view), "f1": _f1_note(study, view)}
+    notes = {"loss": _loss_note(study, view), "f1": _f1_note(study)}
     if tally.spending.is_unbounded:
         notes["epsilon"] = "Epsilon is infinite: something was released without noise."
     elif study is not None and not study.privacy.enabled:
@@ -189,26 +195,17 @@ def _notes(study: Study | None, tally: Tally, view: View) -> dict[str, str]:
     return notes
 
 
-# What the folders of a view never hold, and what is said instead of a curve.
-_NO_LOSSES: dict[View, str] = {
-    "platform": "The platform's folder keeps no training losses by round."
-}
-_NO_SCORES: dict[View, str] = {
-    "platform": "The platform's folder keeps no scores by round; those at the end stand above."
-}
-
-
 def _loss_note(study: Study | None, view: View) -> str:
-    if view in _NO_LOSSES:
-        return _NO_LOSSES[view]
     if study is not None and study.privacy.enabled:
+        if view == "platform":
+            return "Steps under differential privacy compute no training loss."
         return "Under differential privacy no platform sends its training loss."
+    if view == "platform":
+        return "No round has been trained here yet, or not by this version of fedner."
     return "No platform has sent a training loss yet, or their policies withhold it."
 
 
-def _f1_note(study: Study | None, view: View) -> str:
-    if view in _NO_SCORES:
-        return _NO_SCORES[view]
+def _f1_note(study: Study | None) -> str:
     if study is None:
         return "No round has been scored yet."
     if study.is_deployed and study.privacy.scores is None:

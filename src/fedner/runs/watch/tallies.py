@@ -120,14 +120,17 @@ class Tally:
 
     def _add_scores(self, record: RoundRecord) -> None:
         for name, scores in record.scores.items():
-            value = strict_f1(scores)
-            self.newest_f1[name] = (record.round, value)
-            self._draw("f1", name, record.round, value)
+            self.add_f1(name, record.round, strict_f1(scores))
             if isinstance(scores, NoisedScores):
                 self.is_noised = True
                 self.spending.add(name, record.round, scores.event)
         for name, event in record.events.items():
             self.spending.add(name, record.round, event)
+
+    def add_f1(self, name: str, round_: int, value: float) -> None:
+        """Count a platform's strict F1 with the weights of a round."""
+        self.newest_f1[name] = (round_, value)
+        self._draw("f1", name, round_, value)
 
     def add_bytes(self, up: Mapping[str, int], down: Mapping[str, int]) -> None:
         """Count what was transmitted up to the newest round."""
