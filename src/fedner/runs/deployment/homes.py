@@ -83,15 +83,10 @@ class FederationHome:
 
 
 @dataclass(frozen=True, slots=True)
-class ServerHome:
-    """The server's folder: its identity, the watchdog's, FLARE's workspace, the runs."""
+class InstalledHome:
+    """What the homes of server and platforms have: an identity, FLARE's workspace, runs, logs."""
 
     path: Path
-
-    @property
-    def record(self) -> Path:
-        """Whose home this is."""
-        return self.path / "server.json"
 
     @property
     def approval(self) -> Path:
@@ -109,6 +104,36 @@ class ServerHome:
         return self.workspace / "startup"
 
     @property
+    def authority(self) -> Path:
+        """The authority's certificate."""
+        return self.startup / "rootCA.pem"
+
+    @property
+    def runs(self) -> Path:
+        """One folder for each run."""
+        return self.path / "runs"
+
+    @property
+    def user(self) -> Path:
+        """HOME of FLARE's processes."""
+        return self.path / "home"
+
+    @property
+    def logs(self) -> Path:
+        """The rotating log files of the command."""
+        return self.path / "logs"
+
+
+@dataclass(frozen=True, slots=True)
+class ServerHome(InstalledHome):
+    """The server's folder, with the watchdog's identity and what FLARE keeps of all jobs."""
+
+    @property
+    def record(self) -> Path:
+        """Whose home this is."""
+        return self.path / "server.json"
+
+    @property
     def key(self) -> Path:
         """The private key."""
         return self.startup / "server.key"
@@ -117,11 +142,6 @@ class ServerHome:
     def certificate(self) -> Path:
         """The certificate."""
         return self.startup / "server.crt"
-
-    @property
-    def authority(self) -> Path:
-        """The authority's certificate."""
-        return self.startup / "rootCA.pem"
 
     @property
     def watchdog(self) -> AdminKit:
@@ -139,51 +159,19 @@ class ServerHome:
         return self.path / "snapshots"
 
     @property
-    def runs(self) -> Path:
-        """One folder for each run."""
-        return self.path / "runs"
-
-    @property
-    def user(self) -> Path:
-        """HOME of FLARE's processes."""
-        return self.path / "home"
-
-    @property
-    def logs(self) -> Path:
-        """The rotating log files of the command."""
-        return self.path / "logs"
-
-    @property
     def removed(self) -> Path:
         """FLARE's list of the platforms that the server refuses."""
         return self.workspace / "disabled_clients.json"
 
 
 @dataclass(frozen=True, slots=True)
-class PlatformHome:
-    """A platform's folder: its identity, FLARE's workspace, its runs, what it knows of others."""
-
-    path: Path
+class PlatformHome(InstalledHome):
+    """A platform's folder, with what it knows of others."""
 
     @property
     def record(self) -> Path:
         """Whose home this is."""
         return self.path / "platform.json"
-
-    @property
-    def approval(self) -> Path:
-        """The approval that was installed: federation, server, study, roster."""
-        return self.path / "approval.json"
-
-    @property
-    def workspace(self) -> Path:
-        """FLARE's workspace, with `startup/` and `local/`."""
-        return self.path / "flare"
-
-    @property
-    def startup(self) -> Path:
-        """The folder with keys and certificates."""
-        return self.workspace / "startup"
 
     @property
     def key(self) -> Path:
@@ -196,29 +184,9 @@ class PlatformHome:
         return self.startup / "client.crt"
 
     @property
-    def authority(self) -> Path:
-        """The authority's certificate."""
-        return self.startup / "rootCA.pem"
-
-    @property
     def pins(self) -> Path:
         """The fingerprints of other platforms that this one was told out of band."""
         return self.path / "pins.json"
-
-    @property
-    def runs(self) -> Path:
-        """One folder for each run."""
-        return self.path / "runs"
-
-    @property
-    def user(self) -> Path:
-        """HOME of FLARE's processes."""
-        return self.path / "home"
-
-    @property
-    def logs(self) -> Path:
-        """The rotating log files of the command."""
-        return self.path / "logs"
 
 
 def begin_home(path: Path) -> None:
@@ -236,7 +204,7 @@ def begin_home(path: Path) -> None:
     path.chmod(0o700)
 
 
-def make_flare_folders(home: ServerHome | PlatformHome) -> None:
+def make_flare_folders(home: InstalledHome) -> None:
     """Make the folders that FLARE works in, for the owner alone."""
     for folder in (*(home.workspace / name for name in FLARE_FOLDERS), home.runs, home.user):
         owner_folder(folder)
