@@ -9,7 +9,8 @@ alone. They are sent at fixed times whether or not answers have come (an open lo
 answer is not hidden by the next request waiting for it; a time is counted from when the request was
 due. At most 64 are on their way at once.
 
-Note: 200 words of a synthetic case report.
+Notes: 200 words of a synthetic case report, ten of which no other note has, so that whatever the
+service remembered by word or by text would show in its memory.
 """
 
 import argparse
@@ -28,6 +29,7 @@ from pathlib import Path
 import numpy as np
 
 NUM_WORDS = 200
+NEW_WORDS = 10  # in every note
 MOST_AT_ONCE = 64
 MEMORY_POINTS = 20
 SIZES = {"cnn-lstm": {"recipe": "CNN-CLSTM-CRF"}, "minilm": {"recipe": "ELMoNER"}}
@@ -44,15 +46,23 @@ class Load:
     processor_seconds: float = 0.0
 
 
-def note() -> str:
-    """Return a note of 200 words."""
+def note_words() -> list[str]:
+    """Return the words of a note of 200."""
     from fedner.corpus.synthetic import stream
 
     words: list[str] = []
     documents = stream("case-reports", 1)
     while len(words) < NUM_WORDS:
         words += next(documents).text.split()
-    return " ".join(words[:NUM_WORDS])
+    return words[:NUM_WORDS]
+
+
+def body_of(words: list[str], number: int) -> bytes:
+    """Return the request of a note with words of its own."""
+    own = [f"{word}{number}x" for word in words[:: len(words) // NEW_WORDS]]
+    changed = list(words)
+    changed[:: len(words) // NEW_WORDS] = own
+    return json.dumps({"text": " ".join(changed)}).encode()
 
 
 def train(folder: Path, words: str, context: str | None) -> None:
@@ -102,18 +112,17 @@ def processor_seconds(process: int) -> float:
 class Client:
     """Connections to a service, kept and used again."""
 
-    def __init__(self, host: str, port: int, body: bytes) -> None:
+    def __init__(self, host: str, port: int) -> None:
         self._place = (host, port)
-        head = f"POST /predict HTTP/1.1\r\nHost: {host}\r\nContent-Type: application/json\r\n"
-        self._request = f"{head}Content-Length: {len(body)}\r\n\r\n".encode() + body
+        self._head = f"POST /predict HTTP/1.1\r\nHost: {host}\r\nContent-Type: application/json\r\n"
         self._free: list[tuple[asyncio.StreamReader, asyncio.StreamWriter]] = []
 
-    async def ask(self) -> int:
+    async def ask(self, body: bytes) -> int:
         """Send one request and return the status of its answer."""
         if not self._free:
             self._free.append(await asyncio.open_connection(*self._place))
         reader, writer = self._free.pop()
-        writer.write(self._request)
+        writer.write(f"{self._head}Content-Length: {len(body)}\r\n\r\n".encode() + body)
         head = await reader.readuntil(b"\r\n\r\n")
         lines = head.decode().lower().split("\r\n")
         (length,) = (int(each.split(":")[1]) for each in lines if each.startswith("content-length"))
@@ -127,25 +136,26 @@ class Client:
             writer.close()
 
 
-async def load(place: tuple[str, int, int], body: bytes, number: int, rate: float) -> Load:
+async def load(place: tuple[str, int, int], words: list[str], number: int, rate: float) -> Load:
     """Send requests at a rate (0: two at a time, as fast as answers come)."""
     host, port, process = place
-    client, done = Client(host, port, body), Load()
+    client, done = Client(host, port), Load()
     places = asyncio.Semaphore(MOST_AT_ONCE if rate else 2)
     tasks: set[asyncio.Task[None]] = set()
 
-    async def one(due: float) -> None:
+    async def one(due: float, which: int) -> None:
         try:
+            body = body_of(words, which)
             begun = time.perf_counter()
-            status = await client.ask()
+            status = await client.ask(body)
             done.milliseconds.append(1000 * (time.perf_counter() - due))
             done.late.append(1000 * (begun - due))
             done.statuses[status] = done.statuses.get(status, 0) + 1
         finally:
             places.release()
 
-    for _ in range(20):  # what is read and compiled once
-        await client.ask()
+    for which in range(20):  # what is read and compiled once
+        await client.ask(body_of(words, -which))
     used = processor_seconds(process)
     start = time.perf_counter()
     for sent in range(number):
@@ -154,7 +164,7 @@ async def load(place: tuple[str, int, int], body: bytes, number: int, rate: floa
         due = start + sent / rate if rate else time.perf_counter()
         await asyncio.sleep(max(0.0, due - time.perf_counter()))
         await places.acquire()
-        task = asyncio.create_task(one(due if rate else time.perf_counter()))
+        task = asyncio.create_task(one(due if rate else time.perf_counter(), sent))
         tasks.add(task)
         task.add_done_callback(tasks.discard)
     await asyncio.gather(*tasks)
@@ -167,7 +177,7 @@ async def load(place: tuple[str, int, int], body: bytes, number: int, rate: floa
 def rows_of(name: str, done: Load) -> list[tuple[str, float, str]]:
     """Return the rows of one run: percentiles, refusals, memory, how late the client was."""
     p50, p95, p99 = np.percentile(done.milliseconds, [50, 95, 99])
-    first, last = done.megabytes[1][1], done.megabytes[-1][1]
+    seen = [megabytes for _, megabytes in done.megabytes[1:]]
     count = len(done.milliseconds)
     others = count - done.statuses.get(200, 0)
     return [
@@ -175,8 +185,10 @@ def rows_of(name: str, done: Load) -> list[tuple[str, float, str]]:
         (f"{name}: p95", float(p95), "ms"),
         (f"{name}: p99", float(p99), "ms"),
         (f"{name}: answers other than 200", others, f"of {count:,}"),
-        (f"{name}: memory after a twentieth of the requests", first, "MB"),
-        (f"{name}: memory at the end", last, "MB"),
+        (f"{name}: memory after a twentieth of the requests", seen[0], "MB"),
+        (f"{name}: memory half-way", seen[len(seen) // 2], "MB"),
+        (f"{name}: memory at the end", seen[-1], "MB"),
+        (f"{name}: most memory seen after the first twentieth", max(seen), "MB"),
         (f"{name}: processor time of a request", 1000 * done.processor_seconds / count, "ms"),
         (f"{name}: the client itself was late (p95)", float(np.percentile(done.late, 95)), "ms"),
     ]
@@ -186,12 +198,11 @@ def measured(
     name: str, words: str, context: str | None, number: int, rate: float, precision: str
 ) -> list[tuple[str, float, str]]:
     """Train, serve and load one model."""
-    body = json.dumps({"text": note()}).encode()
     with tempfile.TemporaryDirectory() as folder:
         model = Path(folder) / "tagger"
         train(model, words, context)
         with served(model, Path(folder) / "serve.log", precision) as place:
-            done = asyncio.run(load(place, body, number, rate))
+            done = asyncio.run(load(place, note_words(), number, rate))
     pace = f"{rate:g} requests/s" if rate else "as fast as answers come"
     return rows_of(f"{name}, {pace}", done)
 
