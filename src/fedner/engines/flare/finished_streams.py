@@ -1,8 +1,13 @@
-"""Forgets finished streams in one thread.
+"""Forgets finished streams in one thread, and makes them small until then.
 
 FLARE remembers a message that it received for as long as its sender may send parts of it again,
 about a minute, and starts a thread for each of them that does nothing but wait. Short rounds made
 thousands of such threads. Here one thread forgets all of them, in the order of their times.
+
+All that is needed in that minute is an acknowledgement for a part that comes twice. FLARE keeps
+13 kB for it: headers, queues, locks. At 27 rounds a second of three platforms that was 80 MB, and
+memory rose and fell with the pace of rounds. What nobody needs any more is let go when the message
+has been read.
 """
 
 import heapq
@@ -10,7 +15,10 @@ import itertools
 import logging
 import threading
 import time
+from functools import cache
 from typing import Any
+
+_KEPT_HEADERS = ("STREAM_REQ_ID", "OPTIONAL")  # an error that comes late is answered with them
 
 
 class Forgetting:
@@ -53,7 +61,10 @@ class Due:
         self._callback: Any = callback
 
     def start(self) -> None:
-        """Begin to wait."""
+        """Begin to wait; a stream that is to be forgotten gets small as soon as it was read."""
+        task = getattr(self._callback, "__self__", None)
+        if getattr(task, "completed", False) and task.stream_future is not None:
+            task.stream_future.add_done_callback(_make_small, task)
         self._forgetting.add(self, self._seconds)
 
     def cancel(self) -> None:
@@ -69,6 +80,29 @@ class Due:
             callback()
         except Exception:
             logging.getLogger(__name__).exception("a finished stream was not forgotten")
+
+
+def _make_small(task: Any) -> None:
+    """Let go of all that a stream held while it was read; who reads it holds what was read."""
+    from nvflare.fuel.f3.streaming.stream_const import StreamHeaderKey
+
+    if task.failed or not task.eos:
+        return
+    task.stream_future = _read_future()
+    task.waiter = task.stream_future.waiter
+    task.chunks = ()
+    kept = [getattr(StreamHeaderKey, name) for name in _KEPT_HEADERS]
+    task.headers = {key: task.headers[key] for key in kept if key in (task.headers or {})}
+
+
+@cache
+def _read_future() -> Any:
+    """Return what stands for the future of every stream that was read: done, and empty."""
+    from nvflare.fuel.f3.streaming.stream_types import StreamFuture
+
+    future = StreamFuture(0)
+    future.set_result(None)
+    return future
 
 
 class _Threading:
