@@ -62,7 +62,7 @@ class Due:
 
     def start(self) -> None:
         """Begin to wait; a stream that is to be forgotten gets small as soon as it was read."""
-        task = getattr(self._callback, "__self__", None)
+        task: Any = getattr(self._callback, "__self__", None)
         if getattr(task, "completed", False) and task.stream_future is not None:
             task.stream_future.add_done_callback(_make_small, task)
         self._forgetting.add(self, self._seconds)
