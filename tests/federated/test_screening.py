@@ -1,3 +1,5 @@
+import json
+
 import pytest
 import torch
 from linear_platform import initial
@@ -75,6 +77,41 @@ def test_absurd_norms_are_judged_by_the_past() -> None:
     assert screened(screen, update("a", 20.0), update("b", 20.1)) == ["a"]
     assert screen.refusals[0].message == "its norm is 20.1; expected at most 20"
     assert screened(screen, update("a", -19.0)) == ["a"]
+
+
+def test_what_was_usual_once_stays_allowed_when_gradients_have_vanished() -> None:
+    """A small corpus learned by heart: one hard sentence must not end the run."""
+    screen = Screen(NormRule(factor=100.0))
+    assert screened(screen, *(update(name, 2.0) for name in "abcd")) == ["a", "b", "c", "d"]
+    for _ in range(20):  # more than are remembered
+        screened(screen, *(update(name, 0.001) for name in "abcd"))
+    assert max(screen.norms) == pytest.approx(0.001)
+    assert screened(screen, update("a", 3.0), update("b", 4.0)) == ["a", "b"]
+    assert screened(screen, update("a", 200.1), update("b", 0.001)) == ["b"]
+    assert screen.refusals[0].message == "its norm is 200.1; expected at most 200"
+
+
+def test_a_checkpoint_keeps_what_was_usual() -> None:
+    screen = Screen(NormRule(factor=100.0))
+    screened(screen, *(update(name, 2.0) for name in "abcd"))
+    for _ in range(20):
+        screened(screen, *(update(name, 0.001) for name in "abcd"))
+    again = Screen(NormRule(factor=100.0))
+    again.restore(json.loads(json.dumps(screen.stored(with_norms=True))))
+    assert (again.norms, again.usual_norm) == (screen.norms, screen.usual_norm)
+    assert screened(again, update("a", 3.0), update("b", 200.1)) == ["a"]
+
+
+def test_a_checkpoint_of_a_noised_sum_keeps_no_norms() -> None:
+    screen = Screen(NormRule(None, None))
+    screened(screen, *(update(name, 2.0) for name in "abcd"))
+    assert screen.stored(with_norms=False) == {"norms": [], "marks": {}}
+
+
+def test_a_checkpoint_of_an_earlier_version_is_read() -> None:
+    screen = Screen(NormRule())
+    screen.restore({"norms": [1.0, 2.0, 5.0]})
+    assert (screen.norms, screen.usual_norm) == ([1.0, 2.0, 5.0], 2.0)
 
 
 def test_the_first_updates_are_judged_by_each_other() -> None:

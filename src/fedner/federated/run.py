@@ -16,7 +16,7 @@ newer rounds drops them (`answering`).
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from fedner.durable import owner_folder
@@ -47,7 +47,6 @@ from fedner.federated.server_noise import ServerNoise
 from fedner.federated.server_state import restore_server, store_server
 from fedner.federated.sizes import check_sizes, planned_batches, platform_weights
 from fedner.federated.summation import PLAIN, Summation
-from fedner.privacy.ledger_marks import LedgerMark
 from fedner.privacy.mechanisms import Asked, require_fitting
 from fedner.privacy.scores import NoisedScores
 from fedner.scoring import Scores
@@ -305,9 +304,7 @@ class _Coordinator:
         state.server, state.ema, facts = restore_server(
             place.server, state.round, state.server, has_ema=has_ema
         )
-        state.screen.norms = [float(norm) for norm in facts["norms"]]
-        marks = facts.get("marks", {})
-        state.screen.marks = {name: LedgerMark(**mark) for name, mark in marks.items()}
+        state.screen.restore(facts)
 
     def _round(self, state: _State) -> RoundRecord:
         """Take one round: `state` is at the next one afterwards."""
@@ -379,10 +376,9 @@ class _Coordinator:
         if not self._is_time(state.round, self.settings.checkpoint_every):
             return
         place.record.sync()
-        marks = {name: asdict(mark) for name, mark in state.screen.marks.items()}
         # Norms of sums that came without noise are not to outlive their round.
-        norms = [] if self.settings.noise else state.screen.norms
-        facts = {"run": self.settings.run, "norms": norms, "marks": marks}
+        screened = state.screen.stored(with_norms=self.settings.noise is None)
+        facts = {"run": self.settings.run, **screened}
         store_server(place.server, state.round, state.server, state.ema, facts)
 
     def _finish(self, state: _State) -> Mapping[str, ScoreReport]:

@@ -2,17 +2,21 @@
 
 Refused are replies of another form than an update, updates of the wrong round or platform, of other
 names, shapes or types than the shared weights, with numbers that are not finite, and absurd ones:
-of a norm above a bound, or above `factor` times the median of the norms accepted lately. The first
-updates of a run have no past to be held against: up to `FIRST_TOGETHER` of them are judged
-together, by their own median. Whatever a platform sends, the server goes on.
+of a norm above a bound, or above `factor` times what was usual in this run. The first updates of a
+run have no past to be held against: up to `FIRST_TOGETHER` of them are judged together, by their
+own median. Whatever a platform sends, the server goes on.
+
+Usual is the largest median that the norms accepted lately ever had. Gradients vanish where a small
+corpus is learned by heart, and one hard sentence then has a thousand times the norm of the last
+ones: no more than every sentence had at the beginning, and no reason to end a run.
 """
 
 import math
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
 from itertools import chain, islice
 from statistics import median
-from typing import Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import torch
 
@@ -54,7 +58,7 @@ class NormRule:
     """When the norm of an update is absurd.
 
     Attributes:
-        factor: Above this many times the median of the norms accepted lately; None for never.
+        factor: Above this many times the usual norm; None for never.
         bound: Above this norm; None for never.
     """
 
@@ -98,6 +102,7 @@ class Screen:
         rule: When a norm is absurd.
         on_refusal: Whether a refused update ends the run.
         norms: The norms accepted lately, the latest last: part of the server's checkpoint.
+        usual_norm: The largest median that they had so far: part of the server's checkpoint.
         refusals: Those of the current round.
         failures: Those of the current round.
         accepted: What was let through in the current round, by platform.
@@ -110,6 +115,7 @@ class Screen:
     rule: NormRule
     on_refusal: OnRefusal = "continue"
     norms: list[float] = field(default_factory=list)
+    usual_norm: float = 0.0
     refusals: list[Refusal] = field(default_factory=list)
     failures: list[Failure] = field(default_factory=list)
     accepted: dict[str, Accepted] = field(default_factory=dict)
@@ -144,6 +150,20 @@ class Screen:
             yield update
         taken = [each.norm for each in self.accepted.values() if each.norm is not None]
         self.norms = [*self.norms, *taken][-_REMEMBERED:]
+        self.usual_norm = max(self.usual_norm, _median(self.norms))
+
+    def stored(self, *, with_norms: bool) -> dict[str, Any]:
+        """Return what the server's checkpoint keeps."""
+        marks = {name: asdict(mark) for name, mark in self.marks.items()}
+        if not with_norms:
+            return {"norms": [], "marks": marks}
+        return {"norms": self.norms, "usual_norm": self.usual_norm, "marks": marks}
+
+    def restore(self, facts: Mapping[str, Any]) -> None:
+        """Take what a checkpoint kept; an earlier version's has the latest norms alone."""
+        self.norms = [float(norm) for norm in facts["norms"]]
+        self.usual_norm = float(facts.get("usual_norm", _median(self.norms)))
+        self.marks = {name: LedgerMark(**mark) for name, mark in facts.get("marks", {}).items()}
 
     def _formed(
         self, replies: Iterable[Reply], broadcast: Order
@@ -209,7 +229,7 @@ class Screen:
     def _limit(self, past: list[float]) -> float:
         limit = math.inf if self.rule.bound is None else self.rule.bound
         if self.rule.factor is not None and len(past) >= _ENOUGH:
-            limit = min(limit, self.rule.factor * median(past))
+            limit = min(limit, self.rule.factor * max(self.usual_norm, median(past)))
         return limit
 
     def _refuse(self, platform: str, code: Code, message: str) -> None:
@@ -219,6 +239,11 @@ class Screen:
                 f"the update of platform {platform!r} was refused: {message}",
                 'Look at that platform, then resume; or set on_refusal to "continue".',
             )
+
+
+def _median(norms: Sequence[float]) -> float:
+    """Return the median of norms; 0 where they are too few to say anything."""
+    return median(norms) if len(norms) >= _ENOUGH else 0.0
 
 
 def _finite_norm(update: Update) -> float:
