@@ -151,3 +151,15 @@ def test_bars_that_do_not_begin_at_zero_say_so() -> None:
     assert "axis begins at" in figures.svg(figure("bars"))
     low = figure("bars", points=(Estimate(2.0, None, None, None, 1), ONE, ONE, ONE))
     assert "axis begins at" not in figures.svg(low)
+
+
+def test_axes_begin_no_lower_than_the_measure_can_be() -> None:
+    wide = figure(points=(Estimate(2.0, 4.0, -6.0, 10.0, 5),) * 4)
+    assert ">-5<" in figures.svg(wide)
+    bounded = replace(wide, panels=tuple(replace(each, least=0.0) for each in wide.panels))
+    text = figures.svg(bounded)
+    assert ">0<" in text
+    assert ">-5<" not in text
+    bottom = figures.HEIGHT - figures.BOTTOM
+    ends = [float(line.get("y2", "0")) for line in parsed(text).iter(f"{SVG}line")]
+    assert max(ends) <= bottom + 4  # whiskers end at the axis, whose marks stand a little below it

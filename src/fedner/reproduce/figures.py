@@ -86,12 +86,14 @@ class _Axes:
         bottom = math.floor(low / step - 0.2) * step
         if kind == "bars" and low >= 0 and bottom < step:
             bottom = 0.0
+        if panel.least is not None:
+            bottom = max(bottom, panel.least)
         top = math.ceil(high / step + 0.1) * step
         return cls(bottom, max(top, bottom + step), step, _places(panel, kind))
 
     def y(self, value: float) -> float:
-        """Return how far down a value stands."""
-        share = (value - self.low) / (self.high - self.low)
+        """Return how far down a value stands; a whisker that reaches below the axes ends there."""
+        share = (max(value, self.low) - self.low) / (self.high - self.low)
         return HEIGHT - BOTTOM - share * (HEIGHT - TOP - BOTTOM)
 
 

@@ -187,6 +187,7 @@ class Panel:
         places: Where the marks stand, for numbers at their true distance; None sets them evenly.
         spans_gaps: Whether curves have marks of their own and go on over those of others; else a
             gap is something that was not run.
+        least: The least value that the measure can have, where axes are to begin no lower.
     """
 
     title: str
@@ -196,6 +197,7 @@ class Panel:
     y_label: str = "strict F1"
     places: tuple[float, ...] | None = None
     spans_gaps: bool = False
+    least: float | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -172,7 +172,7 @@ class Layout:
             floor = estimated(_one_of_each_repeat(rows), "always_o_f1")
             series.append(Series(ALWAYS_O, (floor,) * len(axis.values)))
         marks = tuple(f"{value:g}" for value in axis.values)
-        return Panel(label, marks, tuple(series), axis.label, label)
+        return Panel(label, marks, tuple(series), axis.label, label, least=0.0)
 
 
 def _one_of_each_repeat(rows: Rows) -> Rows:
