@@ -108,6 +108,9 @@ def test_tracked_files_are_small_and_name_no_machine() -> None:
     assert named == []
 
 
+README_LINES = 80
+
+
 def test_the_readme_opens_with_what_works_what_does_not_and_a_line_that_installs() -> None:
     text = (ROOT / "README.md").read_text(encoding="utf-8")
     opening, install = text.split("\n## ")[:2]
@@ -115,6 +118,8 @@ def test_the_readme_opens_with_what_works_what_does_not_and_a_line_that_installs
     assert "simulations" in opening.split("\n\n")[1]
     assert "one machine" in opening.split("\n\n")[1]
     assert opening.split("\n\n")[2].startswith("**What is not there yet:**")
+    assert len(text.splitlines()) <= README_LINES, "one screen: move the rest to docs"
+    assert text.count("![") == 1
     (line,) = re.findall(r"^python3 -m venv .*pip install --editable '\.\[(.*)\]'$", install, re.M)
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
     assert set(line.split(",")) <= set(project["optional-dependencies"])
