@@ -190,8 +190,7 @@ def test_every_page_stands_in_the_navigation() -> None:
     held = {path.relative_to(ROOT / "docs").as_posix() for path in (ROOT / "docs").rglob("*.md")}
     held |= {links.place_of(f"docs/{each.relative_to(ROOT / 'docs').as_posix()}")
              for each in (ROOT / "docs").rglob("*.ipynb")}  # fmt: skip
-    studies = {each for each in held if each.startswith("results/")}  # results/README.md has them
-    assert held - studies - named == set(), "a line in the nav of mkdocs.yml"
+    assert held - named == set(), "a line in the nav of mkdocs.yml"
 
 
 def test_examples_in_docstrings_stand_in_fences() -> None:
