@@ -1,6 +1,7 @@
 """Studies beyond both papers: schemes, platforms, links, domains, encoders, suggestions."""
 
 from fedner.reproduce.beyond.communication_tables import COMMUNICATION
+from fedner.reproduce.beyond.demo import DEMO
 from fedner.reproduce.beyond.domains import DOMAINS
 from fedner.reproduce.beyond.encoders import ENCODERS
 from fedner.reproduce.beyond.joining import JOINING_STUDY
@@ -8,6 +9,6 @@ from fedner.reproduce.beyond.platforms import PLATFORMS
 from fedner.reproduce.beyond.schemes import SCHEMES
 from fedner.reproduce.beyond.suggesting import SUGGESTING
 
-STUDIES = (SCHEMES, PLATFORMS, COMMUNICATION, DOMAINS, ENCODERS, JOINING_STUDY, SUGGESTING)
+STUDIES = (SCHEMES, PLATFORMS, COMMUNICATION, DOMAINS, ENCODERS, JOINING_STUDY, SUGGESTING, DEMO)
 
 __all__ = ["STUDIES"]
