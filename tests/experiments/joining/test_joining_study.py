@@ -1,18 +1,15 @@
-"""The whole study, tiny: partners, cells with all their arms, and the command that runs them."""
+"""The whole study, tiny: partners, and cells with all their arms."""
 
-import argparse
-import time
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
-import tiny_study
 import torch
 from tiny_study import NEWCOMERS, shrink, tasks, tiny_world
 
-from fedner.experiments.joining import cells, running, study
+from fedner.experiments.joining import cells, study
 from fedner.experiments.joining.arms import Together, _sources, crew_of, type_vectors
 from fedner.experiments.joining.study import (
     ALL,
@@ -161,19 +158,3 @@ def test_a_crew_is_everyone_else_and_a_newcomer_that_takes_part(world: World) ->
     weights = [float(source.weight_M) for source in _sources(world, [taking], 3)]
     sizes = [len(each) for _, each in crew_of(world, taking)]
     assert weights == pytest.approx([size / sum(sizes) for size in sizes])
-
-
-# The command itself: real processes, a world that opens in a moment.
-def test_a_caller_that_wants_no_more_ends_the_pool(monkeypatch: pytest.MonkeyPatch) -> None:
-    """It does not wait for what is under way: Ctrl-C may come while a caller stores something."""
-    ended: list[object] = []
-    end = running._end
-    monkeypatch.setattr(running, "_end", lambda pool: (ended.append(pool), end(pool)))
-    options = argparse.Namespace(jobs=1, seconds=60.0, out=Path())
-    run = running.Run(options, tiny_study.opened, time.monotonic())
-    with pytest.raises(RuntimeError, match="stored"), running._pool(run):
-        raise RuntimeError("stored")
-    assert len(ended) == 1
-    with running._pool(run):
-        pass
-    assert len(ended) == 1

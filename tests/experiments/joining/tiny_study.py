@@ -1,8 +1,4 @@
-"""The whole study in seconds: what a process of the pool opens in place of corpora and encoder."""
-
-import argparse
-import time
-from pathlib import Path
+"""The whole study in seconds: small settings, and a world of a few sentences."""
 
 import pytest
 from tiny_world import corpus, world_of
@@ -51,25 +47,3 @@ def tasks() -> list[CellTask]:
 
 def tiny_world() -> World:
     return world_of([corpus(name, 30) for name in (*MEDICAL, *BTC)], sizes=Sizes(4, 4, 4, 3))
-
-
-def opened(options: argparse.Namespace) -> World:
-    """Open the tiny world, small settings included, and count who opened it."""
-    shrink(pytest.MonkeyPatch())
-    with Path(options.out, "opened.txt").open("a") as file:
-        file.write("x")
-    return tiny_world()
-
-
-def slowly_opened(options: argparse.Namespace) -> World:
-    """Open the tiny world; the cell of six sentences takes its time."""
-    world = opened(options)
-    real = cells.run_cells
-
-    def slow(world: World, task: CellTask, *more: object) -> object:
-        if task.size == 6:
-            time.sleep(60)
-        return real(world, task, *more)
-
-    pytest.MonkeyPatch().setattr(cells, "run_cells", slow)
-    return world

@@ -19,14 +19,13 @@ Everything is simulated: sample and noise come from a seed. `fedner reproduce pr
 it.
 """
 
-import argparse
 import fcntl
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
-from fedner.experiments.joining import private, running, study
+from fedner.experiments.joining import private, study
 from fedner.experiments.joining.arms import Member
 from fedner.experiments.joining.cells import score_alone, score_received
 from fedner.experiments.joining.corpora import BTC
@@ -124,11 +123,6 @@ def platforms() -> tuple[str, ...]:
     """Return all platforms of the study and the public corpora."""
     public = [name for names in PUBLIC.values() for name in names]
     return tuple(dict.fromkeys((*study.platforms(), *public)))
-
-
-def open_world(options: argparse.Namespace) -> World:
-    """Read the platforms of the study and the public corpora."""
-    return running.open_world(options, platforms())
 
 
 @cache

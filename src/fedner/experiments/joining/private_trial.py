@@ -1,29 +1,24 @@
-"""Which settings suit training under DP: a trial on splits that the study never uses.
-
-    python -m fedner.experiments.joining.private_trial --data D --words W --context C --out O
+"""Which settings suit training under DP: a trial on a split that the study never uses.
 
 The medical federation at epsilon 3, split 101, one noise seed: where it begins, how long, how large
-the tagger is and which part of it trains, each at several learning rates, as one stack. What is
-found stands in OUT/dp-trial.jsonl; the recipes of `private_study` were chosen by it.
+the tagger is and which part of it trains, each at several learning rates, as one stack.
+`fedner reproduce dp-settings` runs it; the recipes of `private_study` were chosen by it.
 """
 
-import sys
-import time
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 import torch
 
-from fedner.experiments.joining import private, running
+from fedner.experiments.joining import private
 from fedner.experiments.joining.arms import Member
-from fedner.experiments.joining.private import PrivateJob
-from fedner.experiments.joining.private_study import FEDERATIONS, PUBLIC, open_world, public_model
+from fedner.experiments.joining.private import PrivateJob, Split
+from fedner.experiments.joining.private_study import FEDERATIONS, PUBLIC, public_model
 from fedner.experiments.joining.world import Sizes, World
 
-POINTS = "dp-trial.jsonl"
 EPSILON, SPLIT, NOISE_SEED = 3.0, 101, 1
 PLAIN_STEPS = PUBLIC_STEPS = 1_500
+PLAIN_RATE = 2e-3
 LOW, HIGH = (5e-4, 1e-3, 2e-3, 4e-3, 8e-3), (2e-3, 5e-3, 1e-2, 2e-2, 4e-2)
 MIDDLE = (3e-3, 5e-3, 8e-3, 1e-2, 1.4e-2)
 NARROW = (3e-3, 5e-3, 8e-3)
@@ -148,23 +143,25 @@ TRIALS = (
 class TrialPoint:
     """What one learning rate of a trial came to: strict F1 over all test parts of the split."""
 
-    trial: str
     learning_rate: float
     noise_multiplier: float
     f1: float
-    seconds: float
 
 
-def run_trial(trial: Trial, world: World, folder: Path) -> list[TrialPoint]:
+def run_trial(
+    trial: Trial, world: World, folder: Path, noise_seed: int = NOISE_SEED
+) -> list[TrialPoint]:
     """Train all learning rates of a trial and score them.
 
     Args:
         trial: The way to train.
-        world: The platforms.
+        world: The platforms; in a rehearsal everything has one step.
         folder: Where the study's public models stand, once they are trained.
+        noise_seed: Of sample and noise.
     """
-    begun = time.monotonic()
-    sized = replace(world, sizes=replace(Sizes(), hidden=trial.hidden, rank=trial.rank))
+    sized = world
+    if not world.is_rehearsal:
+        sized = replace(world, sizes=replace(Sizes(), hidden=trial.hidden, rank=trial.rank))
     if trial.is_standardised:
         sized = standardised(sized)
     names = FEDERATIONS[trial.federation]
@@ -172,33 +169,37 @@ def run_trial(trial: Trial, world: World, folder: Path) -> list[TrialPoint]:
     if trial.start == "public":
         initial = _public_model(sized, trial, folder)
     split = private.split_of(sized, names, SPLIT)
-    rates, noise = trial.learning_rates, 0.0
     if trial.epochs:
-        size = sum(map(len, split.own))
-        how = private.strength(EPSILON, size, trial.batch_size, trial.epochs)
-        noise = how.noise_multiplier
-        jobs = [PrivateJob(split, noise, NOISE_SEED, rate) for rate in rates]
-        members = private.train_privately(
-            sized,
-            jobs,
-            how,
-            max_grad_norm=trial.max_grad_norm,
-            initial=initial,
-            frozen=trial.frozen,
-            ema_decay=trial.ema_decay,
-            guide=_guide(sized, trial),
-            pull=trial.pull,
-        )
-    else:
-        rates = (2e-3,)
-        members = private.train_plainly(
-            sized, [split], [1], steps=PLAIN_STEPS, batch_size=32, initial=initial
-        )
-    found = private.scores(sized, members, [split] * len(members))
-    seconds = time.monotonic() - begun
+        return _privately(trial, sized, split, initial, noise_seed)
+    steps = 1 if world.is_rehearsal else PLAIN_STEPS
+    members = private.train_plainly(
+        sized, [split], [1], steps=steps, batch_size=32, initial=initial
+    )
+    return [TrialPoint(PLAIN_RATE, 0.0, private.scores(sized, members, [split])[0]["all"])]
+
+
+def _privately(
+    trial: Trial, world: World, split: Split, initial: Member | None, noise_seed: int
+) -> list[TrialPoint]:
+    size = sum(map(len, split.own))
+    batch_size, epochs = (size, 1) if world.is_rehearsal else (trial.batch_size, trial.epochs)
+    how = private.strength(EPSILON, size, batch_size, epochs)
+    noise = how.noise_multiplier
+    members = private.train_privately(
+        world,
+        [PrivateJob(split, noise, noise_seed, rate) for rate in trial.learning_rates],
+        how,
+        max_grad_norm=trial.max_grad_norm,
+        initial=initial,
+        frozen=trial.frozen,
+        ema_decay=trial.ema_decay,
+        guide=_guide(world, trial),
+        pull=trial.pull,
+    )
+    found = private.scores(world, members, [split] * len(members))
     return [
-        TrialPoint(trial.name, rate, noise, row["all"], seconds)
-        for rate, row in zip(rates, found, strict=True)
+        TrialPoint(rate, noise, row["all"])
+        for rate, row in zip(trial.learning_rates, found, strict=True)
     ]
 
 
@@ -206,6 +207,8 @@ def _public_model(world: World, trial: Trial, folder: Path) -> Member:
     """Return the study's public model where the trial has its shape, or one of the trial's own."""
     shape = Trial(trial.start, federation=trial.federation)
     own = (trial.hidden, trial.rank, trial.public_steps, trial.is_standardised)
+    if world.is_rehearsal:
+        return public_model(world, trial.federation, folder, 1)
     if own == (shape.hidden, shape.rank, shape.public_steps, shape.is_standardised):
         return public_model(world, trial.federation, folder)
     names = PUBLIC[trial.federation], FEDERATIONS[trial.federation]
@@ -236,29 +239,3 @@ def standardised(world: World) -> World:
     mean_D, deviation_D = public_ND.mean(0), public_ND.std(0).clamp_min(1e-3)
     scaled_ND = ((features_ND.float() - mean_D) / deviation_D).to(features_ND.dtype)
     return replace(world, described=replace(world.described, features_ND=scaled_ND))
-
-
-def run_in_pool(trial: Trial, out: Path) -> list[TrialPoint]:
-    """Run a trial in a process of the pool."""
-    return run_trial(trial, running.opened_world(), out)
-
-
-def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the trials that are missing, as long as there is time, and print all."""
-    options = running.options_of(arguments, "Which settings suit training under DP?")
-    options.out.mkdir(parents=True, exist_ok=True)
-    path = options.out / POINTS
-    done = {each.trial for each in running.stored(path, TrialPoint)}
-    run = running.Run(options, open_world, time.monotonic())
-    missing = [each for each in TRIALS if each.name not in done]
-    for trial, found in running.worked_off(run, run_in_pool, missing):
-        running.add(path, found)
-        scores = ", ".join(f"{each.learning_rate:g}: {each.f1:.1f}" for each in found)
-        run.say(f"{trial.name} ({found[0].seconds:.0f} s): {scores}")
-    for each in sorted(running.stored(path, TrialPoint), key=lambda each: -each.f1):
-        print(f"{each.f1:6.2f}  {each.learning_rate:g}  {each.trial}")
-    return 0
-
-
-if __name__ == "__main__":
-    sys.exit(main())

@@ -5,10 +5,21 @@ from fedner.reproduce.beyond.demo import DEMO
 from fedner.reproduce.beyond.domains import DOMAINS
 from fedner.reproduce.beyond.encoders import ENCODERS
 from fedner.reproduce.beyond.joining import JOINING_STUDY
+from fedner.reproduce.beyond.joining_settings import JOINING_SETTINGS
 from fedner.reproduce.beyond.platforms import PLATFORMS
 from fedner.reproduce.beyond.schemes import SCHEMES
 from fedner.reproduce.beyond.suggesting import SUGGESTING
 
-STUDIES = (SCHEMES, PLATFORMS, COMMUNICATION, DOMAINS, ENCODERS, JOINING_STUDY, SUGGESTING, DEMO)
+STUDIES = (
+    SCHEMES,
+    PLATFORMS,
+    COMMUNICATION,
+    DOMAINS,
+    ENCODERS,
+    JOINING_STUDY,
+    JOINING_SETTINGS,
+    SUGGESTING,
+    DEMO,
+)
 
 __all__ = ["STUDIES"]

@@ -29,7 +29,7 @@ from fedner.runs.demonstration import Demonstration, demonstration, let_join, tr
 from fedner.runs.joining.record import RECEIVED, Joined
 
 FIRST_SEED = 21  # of the first repeat
-COST = 15.0
+COST = 30.0
 ALONE, JOINED, KEPT = "local-only", "joined", "what is kept"
 LABELS = {RECEIVED: "as received", ALONE: "alone", JOINED: "joined", KEPT: "kept"}
 PLATFORMS_WORDS = (

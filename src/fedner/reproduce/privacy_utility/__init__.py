@@ -1,7 +1,8 @@
-"""`privacy-utility`: F1 against epsilon, by who adds the noise and what training begins with."""
+"""F1 against epsilon, by who adds the noise and what training begins with, and its settings."""
 
 from fedner.reproduce.privacy_utility.cells import first_cells, run
 from fedner.reproduce.privacy_utility.earlier import earlier_cells
+from fedner.reproduce.privacy_utility.settings_trial import DP_SETTINGS
 from fedner.reproduce.privacy_utility.showing import SETTINGS, show
 from fedner.reproduce.reproduction import Reproduction
 
@@ -18,6 +19,6 @@ PRIVACY_UTILITY = Reproduction(
     settings=SETTINGS,
     repeats=3,
 )
-STUDIES = (PRIVACY_UTILITY,)
+STUDIES = (PRIVACY_UTILITY, DP_SETTINGS)
 
 __all__ = ["STUDIES", "earlier_cells"]
