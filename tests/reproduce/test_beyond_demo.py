@@ -1,13 +1,25 @@
 """`demo`: every seed of the demonstration is shown, and a joining that was stopped begins again."""
 
 from pathlib import Path
+from types import SimpleNamespace
+from typing import cast
 
 import pytest
 from beyond_rehearsal import assert_whole, figure_named, mean_of, rehearse, table_named
 
-from fedner.reproduce.beyond.demo import ALONE, DEMO, JOINED, KEPT, LABELS, cells, seed_of, show
-from fedner.reproduce.reproduction import Inputs, Row
-from fedner.runs.joining.record import RECEIVED
+from fedner.reproduce.beyond.demo import (
+    ALONE,
+    DEMO,
+    JOINED,
+    KEPT,
+    LABELS,
+    _rows_of,
+    cells,
+    seed_of,
+    show,
+)
+from fedner.reproduce.reproduction import Cell, Inputs, Row
+from fedner.runs.joining.record import RECEIVED, Joined
 from few_settings import few_settings
 
 FOUND = {
@@ -47,6 +59,23 @@ def test_the_tables_have_every_seed_the_mean_and_the_worst(tmp_path: Path) -> No
     alone, kept_bars = figure_named(shown, "demo").panels[0].series
     assert (alone.label, kept_bars.label) == (LABELS[ALONE], LABELS[KEPT])
     assert [mean_of(each) for each in kept_bars.points] == [45.0, 40.0, 38.0]
+
+
+def test_what_is_kept_has_the_score_of_its_tagger() -> None:
+    scores = {RECEIVED: 0.3, ALONE: 0.2, JOINED: 0.45}
+    results = {name: score_of(value) for name, value in scores.items()}
+    joined = cast(Joined, SimpleNamespace(results=results, kept=JOINED))
+    *others, kept = _rows_of(Cell("repeat-1", {"repeat": 1}), joined, 80.0)
+    assert {row.factors["tagger"]: row.measures["strict_f1"] for row in others} == {
+        RECEIVED: 30.0, ALONE: 20.0, JOINED: 45.0,
+    }  # fmt: skip
+    assert kept.factors == {"repeat": 1, "tagger": KEPT, "which": JOINED}
+    assert kept.measures == {"strict_f1": 45.0, "processor_seconds": 80.0}
+
+
+def score_of(value: float) -> SimpleNamespace:
+    """Return as much of a tagger's results as rows are made of."""
+    return SimpleNamespace(intervals=SimpleNamespace(strict=SimpleNamespace(value=value)))
 
 
 def test_a_seed_that_was_not_run_is_missing(tmp_path: Path) -> None:
