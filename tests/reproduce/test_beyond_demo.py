@@ -64,7 +64,7 @@ def test_the_tables_have_every_seed_the_mean_and_the_worst(tmp_path: Path) -> No
 def test_what_is_kept_has_the_score_of_its_tagger() -> None:
     scores = {RECEIVED: 0.3, ALONE: 0.2, JOINED: 0.45}
     results = {name: score_of(value) for name, value in scores.items()}
-    joined = cast(Joined, SimpleNamespace(results=results, kept=JOINED))
+    joined = cast("Joined", SimpleNamespace(results=results, kept=JOINED))
     *others, kept = _rows_of(Cell("repeat-1", {"repeat": 1}), joined, 80.0)
     assert {row.factors["tagger"]: row.measures["strict_f1"] for row in others} == {
         RECEIVED: 30.0, ALONE: 20.0, JOINED: 45.0,
