@@ -302,7 +302,7 @@ def test_tables_hold_means_over_repeats_and_one_repeat_by_itself(rehearsed: Rehe
         factors = {"corpus": SYNTH, "removal": REMOVALS[0], "type": ALL_TYPES, "repeat": repeat}
         return Row(factors, {**ends, "threshold": None, "mentions": 1500.0})
 
-    shown = DEIDENTIFICATION.show([row(1, 20), row(2, 30)], rehearsed.inputs)
+    shown = DEIDENTIFICATION.show([row(2, 30), row(1, 20)], rehearsed.inputs)
     assert mean_of(table_named(shown, "deidentification").rows[0][1]) == 25
     one = table_named(shown, "deidentification-one-repeat").rows[0]
     assert one[1:] == (*["20 (15 to 25)"] * 3, "none", "1,500")

@@ -49,7 +49,7 @@ NUM_FEW = 100
 ANY = 1e-9  # what a removal without a threshold removes at all
 WISH, SIZE = Wish(0.98, most_lost=0.3), Size()
 REHEARSED_WISH, REHEARSED_FEW, REHEARSED_DOCUMENTS = Wish(0.5, most_lost=1.0), 12, 60
-COSTS = {LOCAL: 14.0, FEW: 5.0, JOINED: 40.0, PRESIDIO: 1.0}
+COSTS = {LOCAL: 2.0, FEW: 1.0, JOINED: 15.0, PRESIDIO: 4.0}
 
 PARTS_WORDS = (
     "60 % of the templates (presidio-synth) or questions (synthetic-phi-queries) train; of the "

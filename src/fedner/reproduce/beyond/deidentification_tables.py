@@ -188,7 +188,7 @@ def _refusals(rows: Rows) -> list[str]:
 def _bars(rows: Rows) -> Figure:
     panels = tuple(
         Panel(
-            title,
+            "",
             NAMES,
             tuple(
                 series_along(rows, removal, [_place(name, removal) for name in NAMES], measure)
