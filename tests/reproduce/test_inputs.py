@@ -53,6 +53,7 @@ def test_names_of_the_issue_are_all_there() -> None:
         "schemes",
         "platforms",
         "domains",
+        "deidentification",
         "encoders",
         "suggesting",
     }

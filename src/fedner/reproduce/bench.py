@@ -244,6 +244,7 @@ def holds_run(folder: Path) -> bool:
 def remove_run(folder: Path) -> None:
     """Remove a run that is done; killed at any moment, it is there wholly or is no run."""
     done = _finished(folder)
+    shutil.rmtree(done, ignore_errors=True)  # the rest of one that was killed right here
     folder.rename(done)
     shutil.rmtree(done)
 

@@ -1,6 +1,7 @@
 """The arms of the study, a function each: every one returns how far each mention is removed."""
 
 import json
+import shutil
 import subprocess
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -18,10 +19,11 @@ from fedner.inference.reading import Finder, Mention, Predicted, read_documents
 from fedner.inference.removal import best_path_finder, token_finder
 from fedner.inference.removal_scores import ScoredDocument, score_tokens
 from fedner.runs.checks import read_settings
-from fedner.runs.folder import FEDERATED, RunFolder, tagger_folder
+from fedner.runs.folder import FEDERATED, SETTINGS, RunFolder, tagger_folder
+from fedner.runs.joining.candidates import Grid
 from fedner.runs.joining.join import JoinOptions, join
 from fedner.runs.simulation import train_run
-from fedner.settings import PlatformEntry
+from fedner.settings import PlatformEntry, Settings
 
 _FEDERATION = """title = "de-identification: {name}"
 seed = {seed}
@@ -29,13 +31,16 @@ seed = {seed}
 [model]
 recipe = "CNN-LSTM-CRF"
 head = "{head}"
-hidden = 64
-character_filters = 64
-character_dimension = 24
+hidden = {hidden}
+character_filters = {hidden}
+character_dimension = {character_dimension}
 dropout = 0.3
 
 [embeddings]
 words = {words}
+
+[engine]
+device = "{device}"
 
 [partition]
 shared = "everything"
@@ -62,60 +67,96 @@ split = {{ by = "document", test = 0.05 }}
 
 @dataclass(frozen=True, slots=True)
 class Size:
-    """How long taggers train.
+    """How large taggers are and how long they train.
 
     Attributes:
         epochs: Of a tagger that is trained local-only on all documents, and of what is received.
-        join_epochs: Of each training of a joining; None goes by the number of sentences.
+        hidden: Units of its BiLSTM, and its character filters.
+        character_dimension: Numbers of a character's vector.
+        grid: The settings that a joining tries; None takes those of `fedner join`.
     """
 
     epochs: int = 15
-    join_epochs: int | None = None
+    hidden: int = 64
+    character_dimension: int = 24
+    grid: Grid | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Training:
+    """How the taggers of one repeat are trained.
+
+    Attributes:
+        words: Word vectors by path, or "hashed".
+        seed: Names every random choice.
+        size: How large they are and how long they train.
+        device: "cpu" or "cuda".
+    """
+
+    words: str
+    seed: int
+    size: Size
+    device: str = "cpu"
 
 
 def train_local_only(
-    folder: Path, corpus: Corpus, words: Path, seed: int, size: Size, *, described: bool = False
+    folder: Path, corpus: Corpus, training: Training, *, described: bool = False
 ) -> Path:
-    """Train a tagger on one corpus and return its folder; one that is there is not trained again.
+    """Train a tagger on one corpus and return its folder; a run that was stopped goes on.
 
     Args:
         folder: Where the run goes.
         corpus: What is trained on.
-        words: The word vectors.
-        seed: Names every random choice.
-        size: How long it trains.
+        training: How it is trained.
         described: Whether its head knows types by their descriptions, so that others can join it.
     """
     run = folder / "run"
     if not RunFolder(run).report.is_file():
-        data, federation = folder / "train.jsonl", folder / "federation.toml"
         folder.mkdir(parents=True, exist_ok=True)
-        WRITERS["jsonl"].write(data, corpus, WriteOptions())
-        types = TYPES[corpus.name].items()
-        text = _FEDERATION.format(
-            name=corpus.name,
-            seed=seed,
-            head="described" if described else "free",
-            words=json.dumps(str(words.resolve())),
-            epochs=size.epochs,
-            types="\n".join(f"{name} = {json.dumps(each)}" for name, each in types),
-            data=json.dumps(str(data.resolve())),
-            labels=json.dumps(list(corpus.labels)),
-        )
-        write_text(federation, text)
-        train_run(read_settings(federation, ()), run, resume=run.exists())
+        settings = _settings(folder, corpus, training, described=described)
+        is_begun = (run / SETTINGS).is_file()
+        if not is_begun:
+            shutil.rmtree(run, ignore_errors=True)
+        train_run(settings, run, resume=is_begun)
     return run / "model" if described else tagger_folder(run, corpus.name, FEDERATED)
 
 
-def joined(folder: Path, model: Path, corpus: Corpus, seed: int, size: Size) -> Path:
+def _settings(folder: Path, corpus: Corpus, training: Training, *, described: bool) -> Settings:
+    """Write a federation of one platform and its data into a folder; return its settings."""
+    data, federation, size = folder / "train.jsonl", folder / "federation.toml", training.size
+    WRITERS["jsonl"].write(data, corpus, WriteOptions())
+    text = _FEDERATION.format(
+        name=corpus.name,
+        seed=training.seed,
+        head="described" if described else "free",
+        hidden=size.hidden,
+        character_dimension=size.character_dimension,
+        words=json.dumps(training.words),
+        device=training.device,
+        epochs=size.epochs,
+        types="\n".join(
+            f"{name} = {json.dumps(each)}" for name, each in TYPES[corpus.name].items()
+        ),
+        data=json.dumps(str(data.resolve())),
+        labels=json.dumps(list(corpus.labels)),
+    )
+    write_text(federation, text)
+    return read_settings(federation, ())
+
+
+def joined(folder: Path, model: Path, corpus: Corpus, training: Training) -> Path:
     """Let a corpus join a received model, and return the folder of the tagger that is kept."""
     if not (folder / "model.json").is_file():
         entry = PlatformEntry.model_validate(
             {"name": corpus.name, "data": "memory", "split": {"by": "document", "test": None}}
         )
-        types = TYPES[corpus.name]
         options = JoinOptions(
-            types=types, has_test=False, own=None, seed=seed, epochs=size.join_epochs
+            types=TYPES[corpus.name],
+            has_test=False,
+            own=None,
+            seed=training.seed,
+            device=training.device,
+            grid=training.size.grid,
         )
         join(model, entry, folder, options, corpus=corpus)
     return folder
@@ -141,19 +182,18 @@ def by_presidio(
 
     Args:
         python: The Python of an environment with `presidio-analyzer` and a spaCy model.
-        folder: Where the texts and what was found go; what is there is not looked for again.
+        folder: Where the texts and what was found go.
         documents: The documents.
         types: The types that have to go.
 
     Raises:
         FednerError: The analyzer does not run there.
     """
-    found = folder / "presidio.jsonl"
-    if not found.is_file():
-        texts = folder / "texts.jsonl"
-        lines = (json.dumps({"id": each.id, "text": each.text}) for each in documents)
-        write_text(texts, "\n".join(lines) + "\n")
-        _run_presidio(python, texts, found)
+    texts, found = folder / "texts.jsonl", folder / "presidio.jsonl"
+    folder.mkdir(parents=True, exist_ok=True)
+    lines = (json.dumps({"id": each.id, "text": each.text}) for each in documents)
+    write_text(texts, "\n".join(lines) + "\n")
+    _run_presidio(python, texts, found)
     records = [json.loads(line) for line in found.read_text().splitlines()]
     by_id = {record["id"]: record["found"] for record in records}
     predicted = (_as_predicted(each, by_id[each.id]) for each in documents)

@@ -1,6 +1,7 @@
-"""Studies beyond both papers: schemes, platforms, links, domains, encoders, suggestions."""
+"""Studies beyond both papers: of schemes, platforms, links, domains, removal, joining and more."""
 
 from fedner.reproduce.beyond.communication_tables import COMMUNICATION
+from fedner.reproduce.beyond.deidentification import DEIDENTIFICATION
 from fedner.reproduce.beyond.demo import DEMO
 from fedner.reproduce.beyond.domains import DOMAINS
 from fedner.reproduce.beyond.encoders import ENCODERS
@@ -15,6 +16,7 @@ STUDIES = (
     PLATFORMS,
     COMMUNICATION,
     DOMAINS,
+    DEIDENTIFICATION,
     ENCODERS,
     JOINING_STUDY,
     JOINING_SETTINGS,

@@ -1,4 +1,4 @@
-"""The study of what a removal leaves: its parts, its peer, and all arms on tiny corpora."""
+"""What a removal leaves: the parts of its corpora, and Presidio's analyzer as its peer."""
 
 import json
 import sys
@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 
 from fedner.errors import FednerError
-from fedner.experiments.deidentification import study
-from fedner.experiments.deidentification.arms import Size, by_presidio
+from fedner.experiments.deidentification import arms
+from fedner.experiments.deidentification.arms import Size, Training, by_presidio, train_local_only
 from fedner.experiments.deidentification.corpora import LOOKED_FOR, TYPES, load, parts
-from fedner.inference.calibration import Wish
+from fedner.experiments.deidentification.stand_ins import stand_in
 from fedner.inference.removal_scores import scores_at
 
 FIRST, LAST = ("Anna", "Bob", "Carl", "Dora"), ("Lee", "Smith", "Jones", "Brown")
@@ -22,7 +22,7 @@ def people(number: int) -> str:
 
 @pytest.fixture(scope="module")
 def corpora(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Both corpora and word vectors, tiny and our own."""
+    """Both corpora, tiny and our own."""
     data = tmp_path_factory.mktemp("data")
     records = []
     for number in range(80):
@@ -41,16 +41,6 @@ def corpora(tmp_path_factory: pytest.TempPathFactory) -> Path:
     )
     (data / "synthetic-phi-queries").mkdir()
     (data / "synthetic-phi-queries" / "queries.txt").write_text("".join(queries))
-    words = sorted({*FIRST, *LAST, "please", "call", "about", "order", "is", "case", "better"})
-    (data / "glove-6b").mkdir()
-    import lzma
-
-    vectors = "".join(
-        f"{word.lower()} {' '.join(f'{(at * k) % 7 - 3}.0' for k in range(1, 51))}\n"
-        for at, word in enumerate(words, 1)
-    )
-    with lzma.open(data / "glove-6b" / "glove.6B.50d.subset.txt.xz", "wt") as file:
-        file.write(vectors)
     return data
 
 
@@ -81,11 +71,30 @@ def test_presidio_is_scored_by_the_letters_that_it_removes(corpora: Path, tmp_pa
         end = span.end if number % 4 else span.end - 1  # every fourth keeps a letter
         found = {"id": document.id, "found": [[span.start, end, 0.85]]}
         lines.append(json.dumps(found))
-    (tmp_path / "presidio.jsonl").write_text("\n".join(lines))
-    scored = by_presidio(Path("never-run"), tmp_path, held_out, held_out.labels)
-    found = scores_at(scored, study.ANY)
+    (tmp_path / "found.jsonl").write_text("\n".join(lines))
+    python = tmp_path / "python"
+    python.write_text(f'#!/bin/sh\ncp "{tmp_path}/found.jsonl" "$3"\n')
+    python.chmod(0o755)
+    scored = by_presidio(python, tmp_path / "own", held_out, held_out.labels)
+    found = scores_at(scored, 1e-9)
     assert (found.overall.mentions, found.overall.missed) == (32, 8)
     assert found.lost.value == 0
+    texts = [json.loads(line) for line in (tmp_path / "own/texts.jsonl").read_text().splitlines()]
+    assert texts == [{"id": each.id, "text": each.text} for each in held_out]
+
+
+def test_a_finished_tagger_is_not_trained_again_and_half_begun_ones_are(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    training = Training("hashed", 1, Size(epochs=1, hidden=8, character_dimension=8))
+    (tmp_path / "run").mkdir()  # killed before it had settings
+    (tmp_path / "run" / "parts.json").write_text("{")
+    corpus = stand_in("presidio-synth", 20)
+    tagger = train_local_only(tmp_path, corpus, training)
+    assert (tagger / "model.json").is_file()
+    monkeypatch.setattr(arms, "train_run", None)
+    assert train_local_only(tmp_path, corpus, training) == tagger
+    assert train_local_only(tmp_path, corpus, training, described=True) == tmp_path / "run/model"
 
 
 def test_a_python_without_presidio_is_refused(corpora: Path, tmp_path: Path) -> None:
@@ -94,21 +103,3 @@ def test_a_python_without_presidio_is_refused(corpora: Path, tmp_path: Path) -> 
         by_presidio(Path(sys.executable), tmp_path, held_out, held_out.labels)
     assert "presidio-analyzer" in caught.value.hint
     assert not (tmp_path / "presidio.jsonl").exists()
-
-
-@pytest.mark.slow
-def test_all_arms_run_and_nothing_runs_twice(
-    corpora: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    wish = Wish(0.8, most_lost=1.0)
-    job = study.StudyJob(corpora, tmp_path, wish=wish, size=Size(2, 1), few=12)
-    results = study.run(job)
-    names = [f"{arm}, {way}" for arm in study.ARMS for way in ("best path", "threshold")]
-    assert [each.arm for each in results] == names * 2
-    for best, threshold in zip(results[::2], results[1::2], strict=True):
-        assert best.threshold is None
-        assert threshold.threshold is not None
-        assert best.mentions == threshold.mentions > 10
-    assert len(study.table(results).splitlines()) == 2 + len(results)
-    monkeypatch.setattr(study, "ARMS", dict.fromkeys(study.ARMS))
-    assert study.run(job) == results
