@@ -54,7 +54,10 @@ def test_names_of_the_issue_are_all_there() -> None:
         "platforms",
         "domains",
         "deidentification",
+        "demo",
+        "dp-settings",
         "encoders",
+        "joining-settings",
         "suggesting",
     }
     assert set(CATALOGUE) == wanted
