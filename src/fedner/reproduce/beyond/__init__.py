@@ -1,8 +1,9 @@
-"""Studies beyond both papers: schemes, platforms, links, domains, encoders, suggestions."""
+"""Studies beyond both papers: schemes, platforms, links, domains, encoders, suggestions, DP."""
 
 from fedner.reproduce.beyond.communication_tables import COMMUNICATION
 from fedner.reproduce.beyond.demo import DEMO
 from fedner.reproduce.beyond.domains import DOMAINS
+from fedner.reproduce.beyond.dp_cost import DP_COST
 from fedner.reproduce.beyond.encoders import ENCODERS
 from fedner.reproduce.beyond.joining import JOINING_STUDY
 from fedner.reproduce.beyond.joining_settings import JOINING_SETTINGS
@@ -20,6 +21,7 @@ STUDIES = (
     JOINING_SETTINGS,
     SUGGESTING,
     DEMO,
+    DP_COST,
 )
 
 __all__ = ["STUDIES"]
