@@ -59,6 +59,10 @@ def test_names_of_the_issue_are_all_there() -> None:
         "encoders",
         "joining-settings",
         "suggesting",
+        "demo",
+        "joining-settings",
+        "dp-cost",
+        "dp-settings",
     }
     assert set(CATALOGUE) == wanted
     assert all(study.name == name for name, study in CATALOGUE.items())

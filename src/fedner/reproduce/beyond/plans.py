@@ -65,6 +65,11 @@ def rehearsed(tables: Tables, inputs: Inputs) -> dict[str, Any]:
     return {**tables, "training": {**training, **small}}
 
 
+def has_same_types(inputs: Inputs) -> bool:
+    """Whether all platforms have the same types, so that heads can be shared."""
+    return len({each.labels for each in inputs.platforms}) == 1
+
+
 def cost_of(
     inputs: Inputs, epochs: float = EPOCHS + FINETUNE_EPOCHS, names: Sequence[str] | None = None
 ) -> float:

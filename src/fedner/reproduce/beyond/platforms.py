@@ -15,6 +15,7 @@ from fedner.reproduce.beyond.plans import (
     MEAN,
     cost_of,
     fedner_tables,
+    has_same_types,
     mean_f1,
     mean_row,
     rows_of,
@@ -85,8 +86,7 @@ def has_natural(inputs: Inputs) -> bool:
 
 def arms(inputs: Inputs) -> list[str]:
     """Return how platforms as given train together: heads are shared where types are the same."""
-    is_alike = len({each.labels for each in inputs.platforms}) == 1
-    return [PRIVATE, SHARED] if is_alike else [PRIVATE]
+    return [PRIVATE, SHARED] if has_same_types(inputs) else [PRIVATE]
 
 
 def _cell(inputs: Inputs, parts: str, arm: str, number: int, seed: int) -> Cell:
