@@ -55,14 +55,11 @@ def test_names_of_the_issue_are_all_there() -> None:
         "domains",
         "deidentification",
         "demo",
+        "dp-cost",
         "dp-settings",
         "encoders",
         "joining-settings",
         "suggesting",
-        "demo",
-        "joining-settings",
-        "dp-cost",
-        "dp-settings",
     }
     assert set(CATALOGUE) == wanted
     assert all(study.name == name for name, study in CATALOGUE.items())
