@@ -183,6 +183,21 @@ def _row(name: str, tally: Tally, results: Results, gone: frozenset[str]) -> Pla
     )
 
 
+_NOT_SENT = (
+    "Under differential privacy no platform sends its training loss.",
+    "No platform has sent a training loss yet, or their policies withhold it.",
+)
+# Why there is no loss to show, by whose view it is: with DP, and without.
+_NO_LOSS: dict[View, tuple[str, str]] = {
+    "local": _NOT_SENT,
+    "coordinator": _NOT_SENT,
+    "platform": (
+        "Steps under differential privacy compute no training loss.",
+        "No round has been trained here yet, or not by this version of fedner.",
+    ),
+}
+
+
 def _notes(study: Study | None, tally: Tally, view: View) -> dict[str, str]:
     """Return why a chart may be empty, by its name."""
     notes = {"loss": _loss_note(study, view), "f1": _f1_note(study)}
@@ -196,13 +211,8 @@ def _notes(study: Study | None, tally: Tally, view: View) -> dict[str, str]:
 
 
 def _loss_note(study: Study | None, view: View) -> str:
-    if study is not None and study.privacy.enabled:
-        if view == "platform":
-            return "Steps under differential privacy compute no training loss."
-        return "Under differential privacy no platform sends its training loss."
-    if view == "platform":
-        return "No round has been trained here yet, or not by this version of fedner."
-    return "No platform has sent a training loss yet, or their policies withhold it."
+    with_dp, without_dp = _NO_LOSS[view]
+    return with_dp if study is not None and study.privacy.enabled else without_dp
 
 
 def _f1_note(study: Study | None) -> str:
