@@ -107,14 +107,23 @@ def test_cells_of_one_name_are_an_error(tmp_path: Path) -> None:
 
 def test_the_plan_comes_from_measured_cells_where_there_are_any(tmp_path: Path) -> None:
     cells = [Cell(f"{n}", {"repeat": n}, 2.0) for n in range(4)]
-    fresh = planned(1, 1, cells, cells, {}, Pace("cpu", 2))
+    pace = Pace("cpu", 2)
+    fresh = planned(1, 1, cells, cells, {}, pace)
     assert not fresh.is_measured
     stored = {"0": StoredCell((), 10.0)}
-    known = planned(1, 1, cells, cells[1:], stored, Pace("cpu", 2))
+    known = planned(1, 1, cells, cells[1:], stored, pace)
     assert known.is_measured
     assert known.seconds == pytest.approx(3 * 10.0 / 2)
+    elsewhere = planned(1, 1, cells, cells[1:], {"0": StoredCell((), 10.0, device="cuda")}, pace)
+    assert not elsewhere.is_measured  # a GPU's seconds say nothing of a processor's
+    assert elsewhere.seconds == pytest.approx(fresh.seconds * 3 / 4)
     add_cell(tmp_path, first(inputs_at(tmp_path), [])[0], [Row({}, {"f1": 1.0})], 1.0)
     assert first_plan(Run(STUDY, inputs_at(tmp_path))).num_stored == 1
+
+
+def test_where_a_cell_was_trained_is_stored(tmp_path: Path) -> None:
+    run_study(Run(STUDY, inputs_at(tmp_path)))
+    assert {each.device for each in read_cells(tmp_path).values()} == {"cpu"}
 
 
 def command(out: Path, *more: str) -> list[str]:

@@ -79,8 +79,12 @@ def planned(
     stored: Mapping[str, StoredCell],
     pace: Pace,
 ) -> Plan:
-    """Return what a stage runs and how long it takes."""
-    known = [(cell, stored[cell.key].seconds) for cell in cells if cell.key in stored]
+    """Return what a stage runs and how long it takes, by what was measured on the same device."""
+    known = [
+        (cell, stored[cell.key].seconds)
+        for cell in cells
+        if cell.key in stored and stored[cell.key].device in ("", pace.device)
+    ]
     cost = sum(cell.cost for cell, _ in known)
     if cost:  # each was measured beside others, on as many processes as now
         seconds = sum(took for _, took in known) / cost / pace.jobs

@@ -90,7 +90,7 @@ def run_study(run: Run, listener: Listener | None = None) -> list[Row]:
         left = sum(cell.cost for cell in missing)
         pace.begin()
         for cell, rows, seconds in _ended(run, missing):
-            add_cell(run.inputs.out, cell, rows, seconds)
+            add_cell(run.inputs.out, cell, rows, seconds, run.inputs.device)
             left -= cell.cost
             pace.note(cell.cost)
             tell.cell(cell.key, seconds, pace.seconds_for(left))
@@ -104,7 +104,7 @@ def _take_over(run: Run, missing: Sequence[Cell]) -> None:
     for cell in missing:
         held = run.works.get(cell.work) if cell.work else None
         if held is not None:
-            add_cell(run.inputs.out, cell, taken_over(cell, held), held.seconds)
+            add_cell(run.inputs.out, cell, taken_over(cell, held), held.seconds, held.device)
 
 
 def first_plan(run: Run) -> Plan:

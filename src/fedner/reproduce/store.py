@@ -29,11 +29,13 @@ class StoredCell:
         rows: What it came to.
         seconds: How long it took.
         work: Names the training, where other studies have the same one.
+        device: Where it was trained; empty where that was not stored.
     """
 
     rows: tuple[Row, ...]
     seconds: float
     work: str = ""
+    device: str = ""
 
 
 def read_cells(folder: Path) -> dict[str, StoredCell]:
@@ -63,13 +65,16 @@ def read_cells(folder: Path) -> dict[str, StoredCell]:
             tuple(Row(each["factors"], each["measures"]) for each in held),
             held[0]["seconds"],
             held[0].get("work", ""),
+            held[0].get("device", ""),
         )
         for key, held in parsed.items()
         if len(held) == held[0]["of"]
     }
 
 
-def add_cell(folder: Path, cell: Cell, rows: Sequence[Row], seconds: float) -> None:
+def add_cell(
+    folder: Path, cell: Cell, rows: Sequence[Row], seconds: float, device: str = ""
+) -> None:
     """Append the rows of a cell; they are on the disk when this returns.
 
     Raises:
@@ -85,6 +90,7 @@ def add_cell(folder: Path, cell: Cell, rows: Sequence[Row], seconds: float) -> N
                 "of": len(rows),
                 "seconds": round(seconds, 3),
                 **({"work": cell.work} if cell.work else {}),
+                **({"device": device} if device else {}),
                 "factors": {**cell.factors, **row.factors},
                 "measures": dict(row.measures),
             }
