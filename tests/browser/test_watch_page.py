@@ -127,6 +127,22 @@ def test_every_platform_has_its_line_in_every_chart(page: Page) -> None:
     expect(image).to_have_attribute("aria-label", f"Training loss, at round 10: {told}")
 
 
+def test_no_number_of_an_axis_is_cut_off(browser: Browser, tmp_path: Path) -> None:
+    folder = begin_run(tmp_path / "run", study_of(rounds=1_000), is_local=False)
+    append(folder, *(record_of(number) for number in range(1, 1_001)))
+    with opened(browser, folder) as page:
+        expect(page.locator("#facts")).to_contain_text("1,000 of 1,000")
+        svg = chart(page, "loss").locator("svg[role=img]")
+        expect(svg.locator("text.tick", has_text="1,000")).to_be_visible()
+        frame = svg.bounding_box()
+        assert frame is not None
+        for tick in svg.locator("text.tick").all():
+            box = tick.bounding_box()
+            assert box is not None
+            assert frame["x"] <= box["x"], tick.text_content()
+            assert box["x"] + box["width"] <= frame["x"] + frame["width"] + 0.5, tick.text_content()
+
+
 def test_rounds_appear_as_they_are_written_and_go_as_the_run_is_resumed(
     page: Page, folder: Path
 ) -> None:

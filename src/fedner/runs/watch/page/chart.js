@@ -181,7 +181,9 @@ export class Chart {
       (each) => each === 1 || this.x(each) - this.x(1) > 28,
     );
     for (const round of rounds) {
-      svg.append(drawn("text", { class: "tick", x: this.x(round), y: HEIGHT - 14, "text-anchor": round === 1 ? "start" : "middle" }, round.toLocaleString("en")));
+      const isAtEnd = this.x(round) > width - 2 * right; // its right half would be cut off
+      const anchor = round === 1 ? "start" : isAtEnd ? "end" : "middle";
+      svg.append(drawn("text", { class: "tick", x: this.x(round), y: HEIGHT - 14, "text-anchor": anchor }, round.toLocaleString("en")));
     }
     svg.append(drawn("text", { class: "tick", x: width - right, y: HEIGHT - 1, "text-anchor": "end" }, "round"));
     for (const each of this.references) {
