@@ -24,6 +24,9 @@ def test_many_wait_in_one_thread_and_are_called_in_the_order_of_their_times() ->
         cancelled.cancel()
         Due(forgetting, 0.06, done.set).start()
     assert threading.active_count() <= before + 1
+    waiting = [each for each in threading.enumerate() if each.name == "fedner-forget"]
+    assert waiting
+    assert all(each.daemon for each in waiting)  # else a job would not end for a minute
     assert done.wait(120)
     assert called == ["first", "second"]
 
