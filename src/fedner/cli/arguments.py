@@ -21,3 +21,19 @@ TextEncoding = Annotated[
     str | None,
     typer.Option("--encoding", help="The encoding of text files, e.g. cp1252; default: UTF-8."),
 ]
+OwnSettings = Annotated[
+    list[Path] | None,
+    typer.Option(
+        "--platform", metavar="FILE", help="The own settings of a platform of a study; repeat."
+    ),
+]
+InitialModel = Annotated[
+    Path | None,
+    typer.Option(
+        "--initial", metavar="FOLDER", help="Where the model lies that a study begins with."
+    ),
+]
+ChangedKeys = Annotated[
+    list[str] | None,
+    typer.Option("--set", metavar="KEY=VALUE", help="Override a key, as model.hidden=100."),
+]

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from fedner.cli.arguments import AsJson
+from fedner.cli.arguments import AsJson, ChangedKeys, InitialModel, OwnSettings
 
 if TYPE_CHECKING:
     from fedner.runs.readiness import Readiness
@@ -16,18 +16,8 @@ def check(
         Path,
         typer.Argument(metavar="FEDERATION", help="A federation file; with --platform a study."),
     ],
-    platforms: Annotated[
-        list[Path] | None,
-        typer.Option(
-            "--platform", metavar="FILE", help="The own settings of a platform of a study; repeat."
-        ),
-    ] = None,
-    initial: Annotated[
-        Path | None,
-        typer.Option(
-            "--initial", metavar="FOLDER", help="Where the model lies that a study begins with."
-        ),
-    ] = None,
+    platforms: OwnSettings = None,
+    initial: InitialModel = None,
     out: Annotated[
         Path | None,
         typer.Option("--out", metavar="RUN", help="The run folder that training would write."),
@@ -36,10 +26,7 @@ def check(
         bool,
         typer.Option("--quick", help="No trial round: neither time, memory nor context features."),
     ] = False,
-    assignments: Annotated[
-        list[str] | None,
-        typer.Option("--set", metavar="KEY=VALUE", help="Override a key, as model.hidden=100."),
-    ] = None,
+    assignments: ChangedKeys = None,
     json: AsJson = False,
 ) -> None:
     """Check a federation and its data as training would, with what it takes; nothing is trained."""

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from fedner.cli.arguments import AsJson
+from fedner.cli.arguments import AsJson, ChangedKeys, InitialModel, OwnSettings
 from fedner.errors import FednerError
 
 if TYPE_CHECKING:
@@ -24,18 +24,8 @@ def train(
             help="A federation file; with --platform a study; with --resume a run folder.",
         ),
     ],
-    platforms: Annotated[
-        list[Path] | None,
-        typer.Option(
-            "--platform", metavar="FILE", help="The own settings of a platform of a study; repeat."
-        ),
-    ] = None,
-    initial: Annotated[
-        Path | None,
-        typer.Option(
-            "--initial", metavar="FOLDER", help="Where the model lies that a study begins with."
-        ),
-    ] = None,
+    platforms: OwnSettings = None,
+    initial: InitialModel = None,
     out: Annotated[
         Path | None,
         typer.Option("--out", metavar="RUN", help="The run folder; default: runs/TITLE."),
@@ -43,10 +33,7 @@ def train(
     resume: Annotated[
         bool, typer.Option("--resume", help="Go on with a run that was stopped.")
     ] = False,
-    assignments: Annotated[
-        list[str] | None,
-        typer.Option("--set", metavar="KEY=VALUE", help="Override a key, as model.hidden=100."),
-    ] = None,
+    assignments: ChangedKeys = None,
     json: AsJson = False,
 ) -> None:
     """Train a federation on this machine: its file is checked, then rounds, scores and a report."""
