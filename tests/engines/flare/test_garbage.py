@@ -37,16 +37,19 @@ def test_cycles_of_rounds_are_gone_after_some_seconds(monkeypatch: pytest.Monkey
 
 def test_a_process_without_rounds_collects_by_itself(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(garbage, "_SECONDS", 0.01)
-    ended = threading.Event()
+    gone, ended = threading.Event(), threading.Event()
     gc.disable()
+    thread = garbage.collect_always(ended)
     try:
-        weakref.finalize(Message(), ended.set)
-        thread = garbage.collect_always()
+        weakref.finalize(Message(), gone.set)
         assert thread.daemon  # it keeps no process alive
-        assert ended.wait(120.0), "the cycle is still there"
+        assert gone.wait(120.0), "the cycle is still there"
     finally:
+        ended.set()
+        thread.join(120.0)  # else it collects in the midst of other tests
         gc.enable()
         gc.unfreeze()
+    assert not thread.is_alive()
 
 
 def test_free_memory_goes_back_to_the_system(monkeypatch: pytest.MonkeyPatch) -> None:

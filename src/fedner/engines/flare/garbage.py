@@ -37,17 +37,25 @@ class Garbage:
         self._last = now
 
 
-def collect_always() -> threading.Thread:
-    """Collect for as long as this process lives: for one that has no rounds of its own."""
-    thread = threading.Thread(target=_collect_always, name="fedner-garbage", daemon=True)
+def collect_always(ended: threading.Event | None = None) -> threading.Thread:
+    """Collect in a thread, for a process that has no rounds of its own.
+
+    Args:
+        ended: Ends the thread when it is set; without one it lasts as long as the process.
+    """
+    thread = threading.Thread(
+        target=_collect_until,
+        args=(ended or threading.Event(),),
+        name="fedner-garbage",
+        daemon=True,
+    )
     thread.start()
     return thread
 
 
-def _collect_always() -> None:
+def _collect_until(ended: threading.Event) -> None:
     garbage = Garbage()
-    while True:
-        time.sleep(_SECONDS)
+    while not ended.wait(_SECONDS):
         garbage.collect()
 
 
