@@ -46,6 +46,7 @@ ONE = torch.ones(1)
         (Update("a", 4, shared(a=float("nan"))), "not-finite"),
         (Update("a", 4, shared(b=float("inf"))), "not-finite"),
         (Update("a", 4, shared(), loss=float("nan")), "not-finite"),
+        (Update("a", 4, shared(), loss=1.7e308), "not-finite"),
     ],
 )
 def test_unsound_updates_are_refused_by_name(spoilt: Update, code: str) -> None:

@@ -15,7 +15,7 @@ Extra tensors, as SCAFFOLD's control variates, are judged in the same way among 
 """
 
 import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from itertools import chain, islice
 from statistics import median, median_low
@@ -40,7 +40,7 @@ from fedner.federated.messages import (
     payload_bytes,
     release_of,
 )
-from fedner.privacy.events import GaussianRelease
+from fedner.privacy.events import GaussianRelease, is_alike
 from fedner.privacy.ledger_marks import LedgerMark, check_mark
 from fedner.settings.sections import Encoding
 from fedner.tensors import SharedState
@@ -54,6 +54,22 @@ FIRST_TOGETHER = 8
 _ENOUGH = 3  # a median of fewer norms says nothing about the next
 _REMEMBERED = 64
 _SHOWN = 60  # characters of a name that is none
+
+
+@dataclass(frozen=True, slots=True)
+class PlannedReleases:
+    """What platforms release by the study: public facts, their noise multipliers apart.
+
+    What a platform states of its cost goes into the record of all. With another unit, or steps
+    beyond measure, no accountant could say what the run cost.
+
+    Attributes:
+        update: Returns the release of an update, of its platform, round and batch.
+        scores: Returns that of scores by round, of their platform; None where none are disclosed.
+    """
+
+    update: Callable[[str, int, int], GaussianRelease]
+    scores: Callable[[str], GaussianRelease | None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,6 +140,7 @@ class Screen:
         marks: Where each platform's ledger stood last: part of the server's checkpoint.
         takes_float64: Whether updates may be wider than the weights: sums that the server noises.
         encoding: In which numbers updates travel; those that are let through are decoded.
+        planned: What releases cost by the study; None holds what platforms state against nothing.
     """
 
     rule: NormRule
@@ -139,6 +156,7 @@ class Screen:
     marks: dict[str, LedgerMark] = field(default_factory=dict)
     takes_float64: bool = False
     encoding: Encoding = "float32"
+    planned: PlannedReleases | None = None
 
     def begin(self) -> None:
         """Begin a round: what is noted of the last one goes."""
@@ -210,7 +228,7 @@ class Screen:
                 if problem is None and name in seen:
                     problem = ("platform", "it answered twice")
                 seen.add(name)
-                problem = problem or self._unlike_its_ledger(reply)
+                problem = problem or self._odd_cost(reply, broadcast.batches.get(name, 1))
                 if problem is None:
                     update = decode_update(reply, broadcast.shared)
                     norm, extra = shared_norm(update.tensors), shared_norm(update.extra)
@@ -230,19 +248,28 @@ class Screen:
         else:
             self.failures.append(failed)
 
-    def takes_cost(self, hidden: SumMessage) -> bool:
-        """Note what hidden values cost; refuse them where the ledger behind them is another."""
-        problem = self._unlike_its_ledger(hidden)
+    def takes_cost(self, hidden: SumMessage, batch: int) -> bool:
+        """Note what hidden values cost; refuse them where cost or ledger is another.
+
+        Args:
+            hidden: The values.
+            batch: How many units their platform was asked to draw.
+        """
+        problem = self._odd_cost(hidden, batch)
         if problem is not None:
             self._refuse(hidden.platform, *problem)
         return problem is None
 
-    def _unlike_its_ledger(self, update: Update | SumMessage) -> tuple[Code, str] | None:
-        """Note what a release cost; return what is wrong with the ledger behind it, or None."""
+    def _odd_cost(self, update: Update | SumMessage, batch: int) -> tuple[Code, str] | None:
+        """Note what a release cost; return what is wrong with that or its ledger, or None."""
         try:
             release = release_of(update)
             if release is None:
                 return None
+            if self.planned is not None:
+                planned = self.planned.update(update.platform, update.round, batch)
+                if not is_alike(release, planned):
+                    return "ledger", "what it says that it cost is not what the study asks for"
             self.events[update.platform] = release
             mark = mark_of(update)
             if mark is not None:
