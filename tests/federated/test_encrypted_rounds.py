@@ -423,7 +423,7 @@ def test_values_of_another_form_are_in_no_sum() -> None:
 
 
 def test_values_whose_ledger_is_another_are_in_no_sum(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(Screen, "takes_cost", lambda _, message: message.platform != "beta")
+    monkeypatch.setattr(Screen, "takes_cost", lambda _, message, __: message.platform != "beta")
     found = go(rounds=1, asked=QUORUM)
     assert sorted(found.record.rounds[0].bytes_up) == ["alpha", "delta", "gamma"]
     with pytest.raises(FednerError, match="round 1, values: 3 of 4"):

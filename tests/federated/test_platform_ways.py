@@ -1,21 +1,23 @@
 """What a platform refuses, and its ways that few runs take."""
 
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 import torch
-from linear_platform import LinearLearner, initial, random_platform
+from linear_platform import LinearLearner, initial, linear_platform, random_platform
 from tagger_platforms import sentences_of
 
 from fedner.errors import FednerError
 from fedner.federated.algorithms import FednerSettings, fedner
 from fedner.federated.dp_steps import DPSteps, sliced_units
 from fedner.federated.messages import Order
-from fedner.federated.platform import platform
+from fedner.federated.platform import LocalSettings, platform
 from fedner.models.partition import partition
 from fedner.privacy.entropy import SeededSimulation
 from fedner.privacy.mechanisms import UNIT_LOCAL, Mechanism, PlatformPrivacy
 from fedner.privacy.sampling import Units
+from fedner.runs.own_progress import OWN_PROGRESS, OwnProgress
 from fedner.tensors import SharedState
 
 SIZE = 12
@@ -40,6 +42,15 @@ def test_a_broadcast_without_a_weight_changes_nothing(gone: str) -> None:
     with pytest.raises(FednerError, match=gone):
         own.run_round(fedner(), Order("run", 1, SharedState(rest), batches={"alpha": 4}))
     assert all(torch.equal(before[name], tensor) for name, tensor in own.shared().items())
+
+
+def test_an_algorithm_without_losses_works_where_losses_are_noted_at_home(tmp_path: Path) -> None:
+    silent = replace(fedner(), local=lambda *asked: fedner().local(*asked)._replace(losses=[]))
+    own = linear_platform("p", LocalSettings(reports_loss=False))
+    own.progress = OwnProgress(tmp_path / OWN_PROGRESS)
+    update = own.run_round(silent, Order("run", 1, initial(), batches={"p": 1}))
+    assert update.loss is None
+    assert not own.progress.path.exists()
 
 
 def dp_answer(reading: str, mechanism: Mechanism = UNIT_LOCAL) -> dict[str, float]:

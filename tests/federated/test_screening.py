@@ -46,6 +46,7 @@ ONE = torch.ones(1)
         (Update("a", 4, shared(a=float("nan"))), "not-finite"),
         (Update("a", 4, shared(b=float("inf"))), "not-finite"),
         (Update("a", 4, shared(), loss=float("nan")), "not-finite"),
+        (Update("a", 4, shared(), loss=1.7e308), "not-finite"),
     ],
 )
 def test_unsound_updates_are_refused_by_name(spoilt: Update, code: str) -> None:
@@ -100,6 +101,51 @@ def test_a_checkpoint_keeps_what_was_usual() -> None:
     again.restore(json.loads(json.dumps(screen.stored(with_norms=True))))
     assert (again.norms, again.usual_norm) == (screen.norms, screen.usual_norm)
     assert screened(again, update("a", 3.0), update("b", 200.1)) == ["a"]
+
+
+def test_one_platform_of_two_does_not_make_the_absurd_usual() -> None:
+    """Nothing can be refused in the first rounds of two; what came then is forgotten in time."""
+    screen = Screen(NormRule(factor=100.0))
+    for _ in range(2):
+        assert screened(screen, update("a"), update("b", 1e6)) == ["a", "b"]
+    for _ in range(32):
+        screened(screen, update("a"), update("b"))
+    assert screen.usual_norm == 1.0
+    assert screened(screen, update("a"), update("b", 101.0)) == ["a"]
+
+
+def with_extra(platform: str, extra: float) -> Update:
+    return Update(platform, 4, shared(), extra=shared(extra, 0.0))
+
+
+def test_extra_tensors_are_judged_by_their_own_past() -> None:
+    """A control variate that is absurd reaches every platform with the next order."""
+    broadcast = Order("run", 4, shared(), extra=shared(), batches=dict.fromkeys("abcd", 1))
+    screen = Screen(NormRule(factor=100.0))
+
+    def taken(*replies: Update) -> list[str]:
+        return [each.platform for each in screen.accepted_updates(replies, broadcast)]
+
+    assert taken(*(with_extra(name, 2.0) for name in "bcd"), with_extra("a", 1e5)) == [*"bcd"]
+    assert screen.refusals[0].message == (
+        "the norm of its extra tensors is 1e+05; expected at most 200"
+    )
+    for _ in range(30):  # more than are remembered
+        taken(*(with_extra(name, 0.001) for name in "abcd"))
+    assert taken(with_extra("a", 199.0), with_extra("b", 201.0)) == ["a"]
+    again = Screen(NormRule(factor=100.0))
+    again.restore(json.loads(json.dumps(screen.stored(with_norms=True))))
+    assert (again.extra_norms, again.usual_extra_norm) == (screen.extra_norms, 2.0)
+    screen = Screen(NormRule(factor=None, bound=5.0))
+    assert taken(with_extra("a", 1e9), *(with_extra(name, 1.0) for name in "bcd")) == [*"abcd"]
+
+
+def test_extra_tensors_that_were_zero_say_nothing() -> None:
+    broadcast = Order("run", 4, shared(), extra=shared(), batches=dict.fromkeys("abc", 1))
+    screen = Screen(NormRule(factor=100.0))
+    for value in (0.0, 0.0, 3.0):
+        replies = [with_extra(name, value) for name in "abc"]
+        assert len(list(screen.accepted_updates(replies, broadcast))) == 3
 
 
 def test_a_checkpoint_of_a_noised_sum_keeps_no_norms() -> None:

@@ -36,6 +36,8 @@ MOST_NAME = 500
 MOST_PLATFORMS = 100_000
 MOST_STORED = 1_000
 MOST_LABELS = 10_000
+MOST_LOSS = 1e30  # sums of larger ones are infinite, and no JSON
+LEAST_NOISE, MOST_NOISE = 1e-9, 1e9  # beyond these accountants compute with infinities
 MOST_ENTRY = 65_536  # bytes: the sealed key of an encrypted run takes 57,300
 
 
@@ -263,11 +265,15 @@ def fact_problem(update: Update) -> str | None:
         return "a platform that is no name"
     if not is_number(update.round):
         return f"round {update.round!r:.40}; expected a whole number"
-    if update.loss is not None and not (type(update.loss) is float and math.isfinite(update.loss)):
-        return f"loss {update.loss!r:.40}; expected a finite number"
+    if update.loss is not None and not _is_loss(update.loss):
+        return f"loss {update.loss!r:.40}; expected a finite number, at most {MOST_LOSS:g}"
     if not _are_rounds(update.stored):
         return "stored rounds that are not whole numbers, each larger than the last"
     return _event_problem(update)
+
+
+def _is_loss(loss: object) -> bool:
+    return type(loss) is float and math.isfinite(loss) and abs(loss) <= MOST_LOSS
 
 
 def _are_rounds(stored: object) -> bool:
@@ -330,7 +336,9 @@ def release_of(reply: Costed) -> GaussianRelease | None:
     release = from_json(stated) if isinstance(stated, Mapping) else None
     if not isinstance(release, GaussianRelease):
         raise refused("an event that is no release")
-    if max(release.steps, release.public_units) > MOST_NUMBER:
+    noise = release.noise_multiplier
+    is_noise = noise == 0 or LEAST_NOISE <= noise <= MOST_NOISE
+    if max(release.steps, release.public_units) > MOST_NUMBER or not is_noise:
         raise refused("an event with numbers beyond their bounds")
     return release
 

@@ -284,7 +284,7 @@ class Platform:
         if self.privacy is not None:
             return self._protected(self.privacy, done, broadcast)
         loss = None
-        if self.settings.reports_loss or self.progress is not None:
+        if self.settings.reports_loss or (self.progress is not None and done.losses):
             loss = float(torch.stack(done.losses).mean())
         if self.progress is not None and loss is not None:
             self.progress.note_loss(broadcast.run, broadcast.round, loss)

@@ -178,7 +178,12 @@ class _PhasedRound:
                 came = self._only(came, kept.names)
             self.relayed, names = side.relay(phase, came), list(came)
         values = self._values(summation.before + 1, names)
-        values = {name: each for name, each in values.items() if self.screen.takes_cost(each)}
+        batches = self.rules.batches(names)
+        values = {
+            name: each
+            for name, each in values.items()
+            if self.screen.takes_cost(each, batches[name])
+        }
         self._require_quorum(values, len(names), f"round {self.order.round}, values")
         self.relayed = side.relay(summation.before + 1, values)
         opened = self._opened(side, values)

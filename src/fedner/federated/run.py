@@ -35,18 +35,20 @@ from fedner.federated.messages import (
     ScoreReport,
     Update,
     Verb,
+    failure,
     nothing_shared,
     payload_bytes,
 )
 from fedner.federated.opened_totals import OpenedTotals
 from fedner.federated.participation import Participation, check_participation, choose
-from fedner.federated.record import Missing, RecordFile, RoundRecord, read_rounds
+from fedner.federated.record import Missing, RecordFile, RoundRecord, missing, read_rounds
 from fedner.federated.round import RoundRules, take_round
-from fedner.federated.screening import NormRule, OnRefusal, Screen
+from fedner.federated.screening import NormRule, OnRefusal, PlannedReleases, Screen
 from fedner.federated.server_noise import ServerNoise
 from fedner.federated.server_state import restore_server, store_server
 from fedner.federated.sizes import check_sizes, planned_batches, platform_weights
 from fedner.federated.summation import PLAIN, Summation
+from fedner.privacy.events import is_alike
 from fedner.privacy.mechanisms import Asked, require_fitting
 from fedner.privacy.scores import NoisedScores
 from fedner.scoring import Scores
@@ -81,6 +83,8 @@ class RunSettings:
         summation: How updates become one sum.
         timeout: Seconds that all replies to an order may take; None waits for ever.
         encoding: In which numbers updates and the weights of a round travel.
+        releases: What releases cost by the study, which platforms' words are held against; None
+            holds them against nothing.
     """
 
     run: str
@@ -99,6 +103,7 @@ class RunSettings:
     summation: Summation = PLAIN
     timeout: float | None = None
     encoding: Encoding = "float32"
+    releases: PlannedReleases | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -322,8 +327,19 @@ class _Coordinator:
         if self._is_time(number, settings.evaluate_every):
             extra = state.server.extra
             scored = replace(order, verb="evaluate", shared=state.shared, extra=extra)
-            scores = _told(self._ask(ScoreReport, scored, gone))
+            reports = self._ask(ScoreReport, scored, gone)
+            odd = [name for name, each in reports.items() if self._has_odd_cost(each)]
+            gone += [missing(failure(name, number, "malformed"), "evaluate") for name in odd]
+            scores = _told({name: each for name, each in reports.items() if name not in odd})
         return _record(settings, state.screen, order, sent, scores, gone)
+
+    def _has_odd_cost(self, report: ScoreReport) -> bool:
+        """Whether scores say of their cost something else than the study."""
+        planned = self.settings.releases
+        if planned is None or report.noised is None:
+            return False
+        expected = planned.scores(report.platform)
+        return expected is None or not is_alike(report.noised.event, expected)
 
     def _take(self, order: Order, state: _State) -> tuple[int, list[Missing]]:
         """Take a round's sum and the server's step; return the bytes sent to each, and who is gone.
@@ -452,6 +468,7 @@ def _screen(settings: RunSettings) -> Screen:
         settings.on_refusal,
         takes_float64=settings.noise is not None,
         encoding=settings.encoding,
+        planned=settings.releases,
     )
 
 

@@ -11,7 +11,7 @@ unit moves others across a border, slices do not compose in parallel.
 
 import math
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass, fields, replace
 from typing import Any, Literal, get_args
 
 from fedner.errors import FednerError
@@ -139,6 +139,16 @@ class DeclaredUse:
 
     description: str
     is_simulation: bool = False
+
+
+def is_alike(one: GaussianRelease, other: GaussianRelease) -> bool:
+    """Whether two releases are of one kind: all that a study fixes is the same, noise apart.
+
+    How much noise a target takes is computed, and another release of the accountant may round it
+    otherwise.
+    """
+    bare = (replace(each, noise_multiplier=0.0, discrete=None) for each in (one, other))
+    return next(bare) == next(bare) and (one.discrete is None) == (other.discrete is None)
 
 
 _DISCRETE = "discrete"

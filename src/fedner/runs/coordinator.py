@@ -22,7 +22,7 @@ from fedner.runs.initial_model import (
     require_named,
 )
 from fedner.runs.parts import require_charged, require_hidden
-from fedner.runs.privacy import server_noise
+from fedner.runs.privacy import releases_of, server_noise
 from fedner.runs.privacy_checks import require_provable
 from fedner.runs.public_files import PublicFiles, declared_files
 from fedner.runs.report.coordinator import write_coordinator_report
@@ -93,7 +93,7 @@ def coordinate(
     model = _initial(study, initial)
     first, began = first_weights(plan, model), None if model is None else facts_of(study, model)
     settings = run_settings(study, chosen, server_noise(plan, chosen), run_name)
-    settings = replace(settings, summation=sums)
+    settings = replace(settings, summation=sums, releases=releases_of(plan, chosen))
     if folder is not None:
         RunFolder(Path(folder)).keep_study(study)
         if began is not None:

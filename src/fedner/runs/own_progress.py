@@ -2,6 +2,7 @@
 
 import json
 import logging
+import math
 import os
 from pathlib import Path
 
@@ -30,8 +31,9 @@ class OwnProgress:
         self._handle: int | None = None
 
     def note_loss(self, run: str, round_: int, loss: float) -> None:
-        """Add the training loss of a round."""
-        self._append({"run": run, "round": round_, "loss": loss})
+        """Add the training loss of a round; one that is not finite has no place in a curve."""
+        if math.isfinite(loss):
+            self._append({"run": run, "round": round_, "loss": loss})
 
     def note_scores(self, run: str, round_: int, scores: Scores) -> None:
         """Add strict F1 with the weights of a round."""

@@ -12,6 +12,7 @@ from functools import lru_cache
 from fedner.errors import FednerError
 from fedner.federated.algorithms import Algorithm
 from fedner.federated.dp_steps import padding_rows
+from fedner.federated.screening import PlannedReleases
 from fedner.federated.server_noise import ServerNoise
 from fedner.federated.server_noise import server_noise as noise_of
 from fedner.federated.sizes import batch_sizes
@@ -61,6 +62,29 @@ def server_noise(plan: Blueprint, algorithm: Algorithm) -> ServerNoise | None:
     """Return the noise that the coordinator adds to the sum; None where it adds none."""
     first = platform_privacy(plan, algorithm, plan.study.names[0])
     return None if first is None else noise_of(first)
+
+
+def releases_of(plan: Blueprint, algorithm: Algorithm) -> PlannedReleases | None:
+    """Return what platforms release by the study, without its noise; None without DP.
+
+    It is computed as the platforms do: `Platform.run_round` and `DPSteps.begin`.
+    """
+    study, mechanism = plan.study, plan.mechanism
+    if mechanism is None:
+        return None
+    first = _unnoised(plan, mechanism, study.names[0])
+
+    @lru_cache(maxsize=4096)
+    def own(name: str) -> PlatformPrivacy:
+        return replace(first, public_units=study.platform(name).public_size)
+
+    def update(name: str, round_: int, batch: int) -> GaussianRelease:
+        privacy = own(name)
+        steps = algorithm.steps(batch, privacy.units_in_slice) if mechanism.samples_units else 1
+        turn = min((round_ - 1) // study.training.rounds_per_slice, privacy.num_slices - 1)
+        return privacy.event(batch, steps, turn)
+
+    return PlannedReleases(update, lambda name: own(name).score_event())
 
 
 def _unnoised(plan: Blueprint, mechanism: Mechanism, name: str) -> PlatformPrivacy:

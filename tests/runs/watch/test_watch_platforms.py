@@ -1,6 +1,7 @@
 """A platform watches a run by its own lines alone; homes are told apart."""
 
 import json
+import math
 import shutil
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict
@@ -14,11 +15,12 @@ from fedner.errors import FednerError
 from fedner.privacy.events import to_json
 from fedner.runs.disclosure_record import RECORD, REFUSED, SENT
 from fedner.runs.folder import SCORES, write_record
-from fedner.runs.own_progress import OWN_PROGRESS
+from fedner.runs.own_progress import OWN_PROGRESS, OwnProgress
 from fedner.runs.reply_log import REPLIES, Sent
 from fedner.runs.watch.event_files import EventFiles
 from fedner.runs.watch.exporting import export
 from fedner.runs.watch.opening import open_source
+from fedner.runs.watch.own_lines import OwnLines
 from fedner.runs.watch.platforms import folder_source, home_source
 from fedner.runs.watch.source import Source
 from fedner.runs.watch.watcher import cost_all, read_all
@@ -84,6 +86,37 @@ def test_a_platform_sees_the_losses_and_scores_that_it_noted(folder: Path) -> No
     assert [point.last for point in shown.loss[0].points] == [1, 2, 3, 4]
     assert shown.platforms[0].loss == 0.2
     assert [point.last for point in shown.f1[0].points] == [3]
+
+
+def test_a_loss_that_is_no_number_hides_nothing(folder: Path) -> None:
+    """Training diverged: the round fails by name, and the run is still shown."""
+    progress = OwnProgress(folder / OWN_PROGRESS)
+    for round_, loss in enumerate((0.5, math.inf, math.nan), start=1):
+        progress.note_loss("run-1", round_, loss)
+    progress.close()
+    write(folder / REPLIES, *rounds(1, 2), sent("round", 3, code="not-finite"))
+    shown = read_all(open_source(folder))
+    assert [point.last for point in shown.loss[0].points] == [1]
+    assert (shown.round, len(shown.incidents)) == (2, 1)
+
+
+def test_a_long_run_is_read_without_looking_at_all_of_it_in_every_round(folder: Path) -> None:
+    """Losses are read ahead by megabytes; a round looks at its own and at those before."""
+    num_rounds = 2_000
+    write(folder / OWN_PROGRESS, *(noted(each, loss=0.5) for each in range(1, num_rounds + 1)))
+    own, compared = OwnLines(folder, "run-1"), []
+
+    class Round(int):
+        """Notes what it is compared with."""
+
+        def __ge__(self, other: int) -> bool:
+            compared.append(other)
+            return int(self) >= other
+
+    assert [own.take("loss", Round(each)) for each in range(1, num_rounds + 1)] == [
+        0.5
+    ] * num_rounds
+    assert len(compared) <= 3 * num_rounds
 
 
 def test_curves_of_a_platform_without_notes_are_explained(folder: Path) -> None:

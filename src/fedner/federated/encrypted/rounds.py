@@ -282,7 +282,7 @@ class EncryptedRounds:
         side = ServerSide(self.keyless, order.round, num_numbers, self.plan.least)
 
         def add(message: SumMessage) -> None:
-            if screen.takes_cost(message):
+            if screen.takes_cost(message, order.batches[message.platform]):
                 side.add(message)
                 size = payload_bytes(message)
                 screen.accepted[message.platform] = Accepted(None, None, size)

@@ -1,5 +1,6 @@
 """What a platform noted of its own training, read as a watched run asks for it round by round."""
 
+from collections import OrderedDict
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -28,7 +29,7 @@ class OwnLines:
         """
         self._tail = LineTail(folder / OWN_PROGRESS)
         self._run = run
-        self._held: dict[str, dict[int, float]] = {kind: {} for kind in _KINDS}
+        self._held = {kind: OrderedDict[int, float]() for kind in _KINDS}
 
     def take(self, kind: str, round_: int) -> float | None:
         """Return the loss or F1 of a round, and forget it with all before; None where none is.
@@ -41,8 +42,9 @@ class OwnLines:
         while has_more and round_ not in held:
             has_more = self._read()
         found = held.get(round_)
-        for passed in [each for each in held if each <= round_]:
-            del held[passed]
+        # Oldest first: to look in every round at all that was read ahead would take minutes.
+        while held and (oldest := next(iter(held))) <= round_:
+            del held[oldest]
         return found
 
     def _read(self) -> bool:
@@ -69,5 +71,6 @@ class OwnLines:
             pass
         raise FednerError(
             f"{self._tail.path} has a line that tells of no round",
-            "It holds curves alone: move it away, and the run is shown without them.",
+            "It holds curves alone: move it away and start `fedner watch` again; the run is shown "
+            "without them.",
         )
