@@ -87,6 +87,15 @@ def test_an_update_that_lies_of_its_cost_is_refused(
     assert first.events[LIAR] == third.events[LIAR]
 
 
+def test_an_update_that_keeps_silent_about_its_cost_is_refused(tiny: Make, tmp_path: Path) -> None:
+    def alter(reply: Reply) -> Reply:
+        return replace(reply, event=None) if isinstance(reply, Update) else reply
+
+    first, second, third = told(tiny, tmp_path, alter, PRIVATE).rounds
+    assert [(each.platform, each.code) for each in second.refusals] == [(LIAR, "ledger")]
+    assert first.refusals == third.refusals == ()
+
+
 def test_scores_that_lie_of_their_cost_are_not_taken(tiny: Make, tmp_path: Path) -> None:
     def alter(reply: Reply) -> Reply:
         if not isinstance(reply, ScoreReport) or reply.noised is None:

@@ -265,7 +265,8 @@ class Screen:
         try:
             release = release_of(update)
             if release is None:
-                return None
+                is_owed = self.planned is not None
+                return ("ledger", "it does not say what it cost") if is_owed else None
             if self.planned is not None:
                 planned = self.planned.update(update.platform, update.round, batch)
                 if not is_alike(release, planned):
