@@ -254,6 +254,20 @@ def test_a_path_that_the_system_refuses_is_not_recognised(tmp_path: Path) -> Non
     assert smm4h.READER.recognise(tmp_path / ("x" * 5_000)) is None
 
 
+@pytest.mark.parametrize("content", [b"", b"\0" * 900, b"\n\n"])
+def test_a_table_that_cannot_be_read_is_reported_and_another_one_named(
+    tmp_path: Path, content: bytes
+) -> None:
+    write(tmp_path / "task3_validation.tsv", row(SLEEPY, SLEEPY + 6, "SLEEPY"))
+    (tmp_path / "task3_training.tsv").write_bytes(content)
+    write(tmp_path / "without-header.tsv", row(), header=row())
+    documents, log = read(tmp_path)
+    assert len(documents) == 1
+    assert {each.file for each in log.problems} == {str(tmp_path / "task3_training.tsv")}
+    remark = "left out, no table with the header of the task: without-header.tsv"
+    assert log.remarks[remark] == 1
+
+
 def test_what_is_no_such_table_is_said(tmp_path: Path) -> None:
     path = write(tmp_path / "a.tsv", row(), header="id\tbegin\tend")
     for place in (path, tmp_path, tmp_path / "nowhere"):

@@ -128,10 +128,21 @@ def test_it_goes_on_only_where_it_is_asked_to_and_names_each_command_once(
     assert len(json.loads((tmp_path / "study.json").read_text())["sessions"]) == 3
 
 
+def test_no_word_of_a_table_on_the_screen_is_broken() -> None:
+    columns = ("model", "strict F1", "strict precision", "strict recall")
+    rows = [("CNN-CLSTM-CRF", "3.12", "2.22", "5.26"), ("ELMoNER (strong baseline)", "0.0", "", "")]
+    least = 13 + 6 + 9 + 6 + 3 * 4 + 1
+    assert command._widths(columns, rows, least - 1) is None
+    assert command._widths(columns, rows, least) == [13, 6, 9, 6]
+    assert command._widths(columns, rows, least + 15) == [25, 9, 9, 6]
+    assert command._widths(columns, rows, 200) == [25, 9, 16, 13]
+
+
 def test_a_plan_runs_nothing(tmp_path: Path) -> None:
     told = invoke(tmp_path, "--plan")
     assert told.exit_code == 0, told.output
     assert "stage 1 of 2: 6 runs; 6 to do, 1 side by side" in told.output
+    assert "later stages are not counted" in " ".join(told.output.split())
     assert read_cells(tmp_path) == {}
     found = json.loads(invoke(tmp_path, "--plan", "--json").stdout)
     assert (found["num_cells"], found["num_stored"], found["jobs"]) == (6, 0, 1)

@@ -116,6 +116,10 @@ def test_a_platform_is_named_by_path_and_format(tmp_path: Path) -> None:
         named_platform(f"mine={path}.gone", None)
     with pytest.raises(FednerError, match="no corpus of that name"):
         named_platform("ade", tmp_path)
+    assert named_platform(f"my corpus.2={path}", None).name == "my corpus.2"
+    for name in ("", "a/b", "../../mine", ".", "n" * 65):
+        with pytest.raises(FednerError, match="is no name that files and folders can have"):
+            named_platform(f"{name}={path}", None)
 
 
 def test_embeddings_are_found_in_the_folder_of_corpora_or_asked_for(tmp_path: Path) -> None:

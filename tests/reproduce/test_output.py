@@ -54,6 +54,17 @@ def test_markdown_says_how_to_read_it_and_what_is_missing() -> None:
     assert "paper" not in tables.markdown(plain)
 
 
+def test_an_entry_says_that_others_of_its_table_have_more_repeats() -> None:
+    some = replace(MANY, num=2, published=None)
+    table = replace(TABLE, rows=(("a", MANY, some), ("b", ONE, "-")))
+    text, page = tables.markdown(table), tables.html(table)
+    assert "| 84.17 ± 0.72 [83.50, 84.90] (paper 81.62) | 84.17 ± 0.72 [83.50, 84.90] (2" in text
+    assert "| b | 70.00 (1 repeat) |" in text
+    assert page.count("<small>2 repeats</small>") == page.count("<small>1 repeat</small>") == 1
+    same = tables.markdown(replace(table, rows=(("a", some, some),)))
+    assert "(2 repeats)" not in same
+
+
 def test_latex_escapes_what_latex_would_read() -> None:
     text = tables.latex(TABLE)
     assert r"F1\_strict & 50 \%" in text
@@ -72,10 +83,11 @@ def test_html_marks_what_is_missing_and_escapes() -> None:
 
 def test_every_estimate_is_a_line_of_csv() -> None:
     lines = list(csv.DictReader(io.StringIO(tables.estimates_csv([TABLE]))))
-    assert [line["row"] for line in lines] == ["a|b", "c"]
+    assert [line["row"] for line in lines] == ["a|b", "a|b", "c"]
     assert lines[0]["published"] == "81.62"
     assert float(lines[0]["mean"]) == pytest.approx(84.166)
-    assert lines[1]["deviation"] == ""
+    assert (lines[1]["column"], lines[1]["mean"], lines[1]["repeats"]) == ("50 %", "", "0")
+    assert lines[2]["deviation"] == ""
 
 
 def test_estimates_are_students_means() -> None:
@@ -142,9 +154,30 @@ def test_two_repeats_have_no_whisker() -> None:
     assert "500" in figures.svg(many)
 
 
-def test_published_numbers_are_marked() -> None:
-    assert "<title>published</title>" in figures.svg(figure())
-    assert "<title>published</title>" not in figures.svg(figure(points=(ONE,) * 4))
+@pytest.mark.parametrize("kind", ["curves", "bars"])
+def test_published_numbers_are_marked_and_in_the_legend(kind: str) -> None:
+    text = figures.svg(figure(kind))
+    assert text.count("<title>published</title>") == 2 * 2 * 2 + 1  # panels, series, points; legend
+    assert figures.PUBLISHED in text
+    without = figures.svg(figure(kind, points=(ONE,) * 4))
+    assert "published" not in without
+
+
+def test_the_name_of_an_axis_stands_beside_slanted_marks() -> None:
+    long = figure("bars")
+    marks = tuple(f"a rather long name {number}" for number in range(4))
+    panels = tuple(replace(each, marks=marks) for each in long.panels)
+    shown = {
+        kind: next(
+            element
+            for element in parsed(figures.svg(replace(long, panels=held))).iter(f"{SVG}text")
+            if element.text == "share"
+        )
+        for kind, held in (("slanted", panels), ("plain", long.panels))
+    }
+    assert shown["plain"].get("text-anchor") == "middle"
+    assert shown["slanted"].get("text-anchor") == "end"
+    assert float(shown["slanted"].get("x", "0")) == figures.WIDTH - figures.RIGHT
 
 
 def test_bars_that_do_not_begin_at_zero_say_so() -> None:

@@ -241,9 +241,10 @@ def _plan_words(plan: "Plan") -> str:
     basis = "by what this study has taken so far" if plan.is_measured else "by a reference machine"
     stored = f", {plan.num_stored:,} are there" if plan.num_stored else ""
     stage = f"stage {plan.stage} of {plan.num_stages}: " if plan.num_stages > 1 else ""
+    later = "; later stages are not counted" if plan.stage < plan.num_stages else ""
     return (
         f"{stage}{plan.num_cells:,} runs{stored}; {todo:,} to do, {plan.jobs} side by side, "
-        f"about {in_words(plan.seconds)} {basis}"
+        f"about {in_words(plan.seconds)} {basis}{later}"
     )
 
 
@@ -314,17 +315,20 @@ class _Bar:
             self._console.print(f"{key}: {seconds:.1f} s; {words}")
 
 
-def _fits(columns: Sequence[str], rows: Sequence[Sequence[str]], width: int) -> bool:
-    """Whether a table can be read on a screen of that width: no word is broken."""
-    longest = [
-        max(
-            len(word)
-            for line in (head, *(row[at] for row in rows))
-            for word in line.split() or [""]
-        )
-        for at, head in enumerate(columns)
-    ]
-    return sum(longest) + 3 * len(columns) + 1 <= width
+def _widths(
+    columns: Sequence[str], rows: Sequence[Sequence[str]], width: int
+) -> Sequence[int] | None:
+    """Return widths at which no word of a table is broken; None where the screen is too narrow."""
+    cells = [[head, *(row[at] for row in rows)] for at, head in enumerate(columns)]
+    found = [max(len(word) for cell in held for word in cell.split() or [""]) for held in cells]
+    spare = width - sum(found) - 3 * len(columns) - 1
+    if spare < 0:
+        return None
+    for at, held in enumerate(cells):
+        more = min(spare, max(map(len, held)) - found[at])
+        found[at] += more
+        spare -= more
+    return found
 
 
 def _show_result(study: "Reproduction", inputs: "Inputs", shown: "Shown", *, as_json: bool) -> None:
@@ -341,10 +345,14 @@ def _show_result(study: "Reproduction", inputs: "Inputs", shown: "Shown", *, as_
         return
     for each in shown.tables:
         rows = [[short(entry, each.digits) for entry in row] for row in each.rows]
-        if _fits(each.columns, rows, console.width):
-            console.print(table(each.title, each.columns, rows))
-        else:
+        widths = _widths(each.columns, rows, console.width)
+        if widths is None:
             show_place(f"{each.title}:", inputs.out / "tables" / f"{each.name}.md")
+            continue
+        shown_table = table(each.title, each.columns, rows)
+        for column, column_width in zip(shown_table.columns, widths, strict=True):
+            column.width = column_width
+        console.print(shown_table)
     for note in shown.notes:
         console.print(f"- {note}")
     if inputs.is_rehearsal:

@@ -1,7 +1,8 @@
 """Figures as SVG without any library: curves and bars, readable for the colour-blind and in print.
 
 Colours are those of Okabe and Ito (2008); every series also has a mark and a stroke of its own. The
-whisker of a point is the 95 % interval of its mean; what the paper published is an open diamond.
+whisker of a point is the 95 % interval of its mean; what the paper published is an open diamond,
+and the legend says so where there is one.
 """
 
 import math
@@ -20,16 +21,18 @@ STROKES = ("", "7 3", "2 3", "9 3 2 3", "1 2", "12 4", "5 2 1 2", "3 6")
 SHAPES = ("circle", "square", "triangle", "cross", "diamond", "plus", "circle", "square")
 LEGEND_LINE = 18.0
 LETTER = 6.0  # about the width of a letter
+PUBLISHED = "published by the paper"
 
 
 def svg(figure: Figure) -> str:
     """Return a figure as one SVG file."""
     labels = _labels(figure)
+    named = [*labels, PUBLISHED] if _has_published(figure) else labels
     columns = min(COLUMNS, len(figure.panels)) or 1
     width = columns * WIDTH
-    room = 46 + LETTER * max((len(label) for label in labels), default=0)
+    room = 46 + LETTER * max((len(label) for label in named), default=0)
     per_line = max(1, int((width - LEFT) // room))
-    legend = LEGEND_LINE * -(-len(labels) // per_line) + 14
+    legend = LEGEND_LINE * -(-len(named) // per_line) + 14
     num_rows = -(-len(figure.panels) // columns)
     height = legend + 24 + num_rows * HEIGHT
     head = (
@@ -42,7 +45,7 @@ def svg(figure: Figure) -> str:
         f"<title>{escape(figure.title)}</title>",
         f'<rect width="{width:.0f}" height="{height:.0f}" fill="white"/>',
         f'<text x="{LEFT}" y="16" font-weight="bold" font-size="13">{escape(figure.title)}</text>',
-        *_legend(labels, per_line, room, figure.kind),
+        *_legend(named, per_line, room, figure.kind),
     ]
     for number, panel in enumerate(figure.panels):
         x, y = (number % columns) * WIDTH, 24 + legend + (number // columns) * HEIGHT
@@ -56,11 +59,19 @@ def _labels(figure: Figure) -> list[str]:
     return list(dict.fromkeys(each.label for panel in figure.panels for each in panel.series))
 
 
+def _has_published(figure: Figure) -> bool:
+    series = (each for panel in figure.panels for each in panel.series)
+    points = (point for each in series for point in each.points if point is not None)
+    return any(point.published is not None for point in points)
+
+
 def _legend(labels: Sequence[str], per_line: int, room: float, kind: str) -> Iterator[str]:
     for number, label in enumerate(labels):
         x = LEFT + (number % per_line) * room
         y = 34 + (number // per_line) * LEGEND_LINE
-        if kind == "bars":
+        if label == PUBLISHED:
+            yield _open_diamond(x + 12, y - 3, "#000000")
+        elif kind == "bars":
             yield f'<rect x="{x}" y="{y - 8}" width="20" height="11" {_fill(number)}/>'
         else:
             yield _line(x, y - 3, x + 24, y - 3, number)
@@ -171,11 +182,11 @@ def _is_slanted(panel: Panel) -> bool:
 
 
 def _axis_names(panel: Panel, axes: _Axes, kind: str) -> Iterator[str]:
-    middle = LEFT + (WIDTH - LEFT - RIGHT) / 2
-    below = HEIGHT - 8 if _is_slanted(panel) else HEIGHT - BOTTOM + 34
+    x, below, anchor = LEFT + (WIDTH - LEFT - RIGHT) / 2, HEIGHT - BOTTOM + 34, "middle"
+    if _is_slanted(panel):  # to the right of all marks, which run down to the left
+        x, below, anchor = WIDTH - RIGHT, HEIGHT - 8, "end"
     yield (
-        f'<text x="{middle:.1f}" y="{below:.1f}" text-anchor="middle">'
-        f"{escape(panel.x_label)}</text>"
+        f'<text x="{x:.1f}" y="{below:.1f}" text-anchor="{anchor}">{escape(panel.x_label)}</text>'
     )
     y = TOP + (HEIGHT - TOP - BOTTOM) / 2
     is_cut = kind == "bars" and axes.low > 0
@@ -250,11 +261,14 @@ def _whisker(x: float, point: Estimate, axes: _Axes, colour: str) -> Iterator[st
 
 def _published(x: float, point: Estimate, axes: _Axes, colour: str) -> Iterator[str]:
     if point.published is not None:
-        y = axes.y(point.published)
-        yield (
-            f'<path d="M{x:.1f} {y - 5:.1f} l5 5 l-5 5 l-5 -5 z" fill="none" stroke="{colour}">'
-            "<title>published</title></path>"
-        )
+        yield _open_diamond(x, axes.y(point.published), colour)
+
+
+def _open_diamond(x: float, y: float, colour: str) -> str:
+    return (
+        f'<path d="M{x:.1f} {y - 5:.1f} l5 5 l-5 5 l-5 -5 z" fill="none" stroke="{colour}">'
+        "<title>published</title></path>"
+    )
 
 
 def _fill(number: int) -> str:

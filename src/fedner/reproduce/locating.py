@@ -15,7 +15,7 @@ from fedner.corpus.readers import READERS, cadec
 from fedner.corpus.readers.standoff import walk
 from fedner.errors import FednerError
 from fedner.reproduce.reproduction import PlatformInput, Reproduction
-from fedner.settings.sections import HUB
+from fedner.settings.sections import HUB, PLATFORM_NAME
 
 SYNTHETIC = "synthetic:"
 BUILT_IN = ("case-reports", "forum-posts", "social-posts")
@@ -251,6 +251,11 @@ def named_platform(text: str, root: Path | None) -> PlatformInput:
             f"--platform {text}: {_no_such_corpus(name, root)}",
             f"Give its path (--platform {name}=PATH), or put it into --data under one of these "
             f"names: {', '.join(KNOWN)}.",
+        )
+    if not re.fullmatch(PLATFORM_NAME, name):
+        raise FednerError(
+            f'--platform {text}: "{name}" is no name that files and folders can have',
+            "Letters, digits, '-', '_', '.' or blanks, at most 64: --platform NAME=PATH[:FORMAT].",
         )
     path, colon, format_ = rest.rpartition(":")
     if not colon or format_ not in READERS:

@@ -28,8 +28,9 @@ def markdown(table: Table) -> str:
         f"| {' | '.join(map(_in_markdown, table.columns))} |",
         "|---" * len(table.columns) + "|",
     ]
+    most = _most_repeats(table)
     lines += [
-        f"| {' | '.join(_in_markdown(text(entry, table.digits)) for entry in row)} |"
+        f"| {' | '.join(_in_markdown(text(entry, table.digits, most)) for entry in row)} |"
         for row in table.rows
     ]
     notes = [f"- {note}" for note in (*table.notes, *_how_to_read(table))]
@@ -57,8 +58,27 @@ def _how_to_read(table: Table) -> list[str]:
     return notes
 
 
-def text(entry: Entry, digits: int) -> str:
-    """Return an entry in a line: "84.2 ± 0.7 [83.5, 84.9] (paper 81.6)"."""
+def _most_repeats(table: Table) -> int:
+    return max(
+        (entry.num for row in table.rows for entry in row if isinstance(entry, Estimate)), default=0
+    )
+
+
+def _fewer(entry: Estimate, most: int) -> str:
+    """Return how many repeats an entry has where others of its table have more."""
+    if entry.num >= most:
+        return ""
+    return "1 repeat" if entry.num == 1 else f"{entry.num} repeats"
+
+
+def text(entry: Entry, digits: int, most: int = 0) -> str:
+    """Return an entry in a line: "84.2 ± 0.7 [83.5, 84.9] (2 repeats) (paper 81.6)".
+
+    Args:
+        entry: The entry.
+        digits: Digits after the point.
+        most: The most repeats of an entry of the table: one with fewer says how many it has.
+    """
     if entry is None:
         return MISSING
     if isinstance(entry, str):
@@ -67,6 +87,8 @@ def text(entry: Entry, digits: int) -> str:
     if entry.deviation is not None and entry.low is not None and entry.high is not None:
         parts.append(f"± {number(entry.deviation, digits)}")
         parts.append(f"[{number(entry.low, digits)}, {number(entry.high, digits)}]")
+    if fewer := _fewer(entry, most):
+        parts.append(f"({fewer})")
     if entry.published is not None:
         parts.append(f"(paper {number(entry.published, digits)})")
     return " ".join(parts)
@@ -120,9 +142,10 @@ def _in_latex(words: str) -> str:
 def html(table: Table) -> str:
     """Return a table in HTML."""
     head = "".join(f'<th scope="col">{escape(each)}</th>' for each in table.columns)
+    most = _most_repeats(table)
     body = "".join(
         "<tr>"
-        + "".join(_html_entry(entry, table.digits, at == 0) for at, entry in enumerate(row))
+        + "".join(_html_entry(entry, table.digits, at == 0, most) for at, entry in enumerate(row))
         + "</tr>"
         for row in table.rows
     )
@@ -134,7 +157,7 @@ def html(table: Table) -> str:
     )
 
 
-def _html_entry(entry: Entry, digits: int, is_head: bool) -> str:
+def _html_entry(entry: Entry, digits: int, is_head: bool, most: int) -> str:
     if is_head:
         return f'<th scope="row">{escape(text(entry, digits))}</th>'
     if not isinstance(entry, Estimate):
@@ -145,13 +168,15 @@ def _html_entry(entry: Entry, digits: int, is_head: bool) -> str:
         shown += f" ± {number(entry.deviation, digits)}"
         interval = f"{number(entry.low, digits)} to {number(entry.high, digits)}"
         shown += f"<small>{interval}</small>"
+    if fewer := _fewer(entry, most):
+        shown += f"<small>{fewer}</small>"
     if entry.published is not None:
         shown += f"<small>paper {number(entry.published, digits)}</small>"
     return f"<td>{shown}</td>"
 
 
 def estimates_csv(tables: Sequence[Table]) -> str:
-    """Return every estimate of all tables as a line of CSV."""
+    """Return every estimate of all tables as a line of CSV; a missing one has 0 repeats."""
     lines = io.StringIO()
     writer = csv.writer(lines, lineterminator="\n")
     writer.writerow(
@@ -162,6 +187,8 @@ def estimates_csv(tables: Sequence[Table]) -> str:
             for column, entry in zip(table.columns[1:], row[1:], strict=True):
                 if isinstance(entry, Estimate):
                     writer.writerow(_estimate_line(table.name, str(row[0]), column, entry))
+                elif entry is None:
+                    writer.writerow([table.name, str(row[0]), column, "", "", "", "", 0, ""])
     return lines.getvalue()
 
 

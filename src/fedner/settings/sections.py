@@ -35,9 +35,8 @@ Audience = Literal["participants", "public"]
 TunedOn = Literal["nothing", "public", "charged", "protected"]
 
 # A platform has a folder of its own, named after it.
-PlatformName = Annotated[
-    str, StringConstraints(pattern=r"^[A-Za-z0-9_]([A-Za-z0-9_. -]{0,62}[A-Za-z0-9_-])?$")
-]
+PLATFORM_NAME = r"^[A-Za-z0-9_]([A-Za-z0-9_. -]{0,62}[A-Za-z0-9_-])?$"
+PlatformName = Annotated[str, StringConstraints(pattern=PLATFORM_NAME)]
 Digest = Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{64}$")]
 Positive = Annotated[int, Field(ge=1)]
 Share = Annotated[float, Field(gt=0, lt=1)]

@@ -1,6 +1,7 @@
 """Gains with intervals, Holm's correction, what joining is worth; tables and picture."""
 
 import re
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -135,6 +136,16 @@ def test_the_tables_hold_what_the_points_say() -> None:
         ("dosage", "ade", "Dosage", "10.0"),
         ("mean", "", "", "27.5"),
     )
+
+
+def test_a_received_model_that_is_worse_than_any_of_ones_own_is_worth_less() -> None:
+    points = [
+        replace(each, f1=-1.0) if each.newcomer == "psytar" and each.size == 0 else each
+        for each in made_up()
+    ]
+    worths = report.tables(points, [], 300)[3]
+    psytar = next(line for line in worths.rows if line[0] == "PsyTAR")
+    assert psytar[1] == "under 25"
 
 
 def test_splits_by_document_are_one_point_of_the_curve() -> None:

@@ -17,6 +17,7 @@ from typing import NamedTuple
 from fedner.corpus.document import Document, Segment, Span
 from fedner.corpus.files import display_name, files_in, head, lines, stem
 from fedner.corpus.problems import Kind, Problem, ProblemLog
+from fedner.corpus.readers.folder import choose
 from fedner.corpus.readers.options import option
 from fedner.corpus.readers.reader import Reader
 
@@ -83,16 +84,8 @@ def recognise(path: Path) -> str | None:
 
 def stream(path: Path, log: ProblemLog, options: Smm4hOptions) -> Iterator[Document]:
     """Yield the tweets in the order of their first rows; all files are read before the first."""
-    files = list(_files(path))
-    if not files:
-        problem = Problem(
-            "not a corpus", str(path), None, "no table with the header of the task",
-            "tab-separated columns " + " ".join(HEADER),
-            "Name the .tsv files of the task or their folder, or choose another format.",
-        )  # fmt: skip
-        log.report(problem)
     tweets: dict[str, Tweet] = {}
-    for file in files:
+    for file in _tables(path, log):
         for number, row in _rows(file, log, options.patient_column):
             _collect(tweets, row, file, number, display_name(file, path), log)
     for tweet_id, tweet in tweets.items():
@@ -116,13 +109,35 @@ def project(name: str, tweet: str) -> list[Span]:
     return [Span.of(match.start(), match.end(), "Drug") for match in pattern.finditer(tweet)]
 
 
+def _tables(path: Path, log: ProblemLog) -> list[Path]:
+    """Return the tables to read: those with the task's header, and such as cannot be read."""
+    if path.is_dir():
+        return choose(path, _is_table, log, "table with the header of the task")
+    files = list(_files(path))
+    if not files:
+        problem = Problem(
+            "not a corpus", str(path), None, "no table with the header of the task",
+            "tab-separated columns " + " ".join(HEADER),
+            "Name the .tsv files of the task or their folder, or choose another format.",
+        )  # fmt: skip
+        log.report(problem)
+    return files
+
+
 def _files(path: Path) -> Iterator[Path]:
     """Yield the tables of a folder that have the task's header, or the file itself if it has."""
     for file in files_in(path):
-        if path.is_dir() and not stem(file).lower().endswith(".tsv"):
-            continue
-        if _is_header((head(file) or "").split("\n", 1)[0]):
+        if _is_table(file) if path.is_dir() else _has_header(file):
             yield file
+
+
+def _is_table(file: Path) -> bool:
+    """Whether a file of a folder is named as a table and has the task's header."""
+    return stem(file).lower().endswith(".tsv") and _has_header(file)
+
+
+def _has_header(file: Path) -> bool:
+    return _is_header((head(file) or "").split("\n", 1)[0])
 
 
 def _is_header(line: str) -> bool:
@@ -136,6 +151,11 @@ def _rows(file: Path, log: ProblemLog, column: str | None) -> Iterator[tuple[int
     for number, line in lines(file, log):
         if number == 1:
             names = [name.strip() for name in line.split("\t")]
+            if not _is_header(line):
+                _report(
+                    log, file, number, "malformed line", "no header of the task",
+                    " ".join(HEADER), "Restore the file.",
+                )  # fmt: skip
         if number == 1 or not line.strip():
             continue
         columns = line.split("\t")

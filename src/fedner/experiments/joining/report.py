@@ -182,8 +182,9 @@ def _worth_in_words(own: Sequence[Point], size: int, resamples: int) -> str:
     if not joined or len(curve) < 2:
         return ""
     generator = seeded(0, "joining", "worth")
-    # What the curve never reaches is worth more than all there is.
-    most = max(curve)
+    # What the curve never reaches is worth more than all there is; what it begins above, less than
+    # the fewest sentences that anybody was trained on alone.
+    least, most = min(curve), max(curve)
     numbers = []
     for _ in range(resamples):
         drawn = {
@@ -193,10 +194,12 @@ def _worth_in_words(own: Sequence[Point], size: int, resamples: int) -> str:
         numbers.append(most + 1.0 if value is None else value)
 
     def said(value: float) -> str:
+        if value <= least:
+            return f"under {least}"
         return f"over {most}" if value > most else f"{value:.0f}"
 
     low, middle, high = np.percentile(numbers, (2.5, 50, 97.5))
-    if low > most:
+    if low > most or high <= least:
         return said(middle)
     return f"{said(middle)} ({said(low)} to {said(high)})"
 
