@@ -68,6 +68,6 @@ class OwnLines:
         except (FednerError, KeyError, TypeError):
             pass
         raise FednerError(
-            f"{self._tail.path} has a line that tells of no round",
-            "It holds curves alone: move it away, and the run is shown without them.",
+            f"{self._tail.path} has a line that describes no round",
+            "It holds only curves: move it away, and the run is shown without them.",
         )
