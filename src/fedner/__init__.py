@@ -1,4 +1,4 @@
-"""Federated named-entity recognition: platforms train together, every text stays at home.
+"""Federated named-entity recognition: platforms train together, every text stays on its platform.
 
 These names are for everybody; the modules behind them may change from one release to the next.
 A name is imported when it is first used: `import fedner` is quick and needs no torch.

@@ -75,7 +75,7 @@ class OptimizerSettings:
         if self.decay_steps is None or self.decay_steps < 1:
             raise FednerError(
                 f"a linear schedule with decay_steps {self.decay_steps}; expected at least 1",
-                "Say after how many steps the learning rate shall reach 0.",
+                "Say after how many steps the learning rate should reach 0.",
             )
         if not self.warmup_ratio:
             return self.learning_rate * max(0.0, 1.0 - step / self.decay_steps)
@@ -280,7 +280,7 @@ class Optimizer:
         if "steps" not in state:
             raise FednerError(
                 f"the optimizer's state has no step count; it holds {sorted(state)[:4]}",
-                "The checkpoint is not whole: resume from an earlier one.",
+                "The checkpoint is incomplete: resume from an earlier one.",
             )
         restored = cls(settings, int(state["steps"]))
         by_row: dict[str, dict[str, Tensor]] = {}
@@ -303,7 +303,7 @@ class Optimizer:
             weight = weights.get(name)
             if not isinstance(weight, nn.Parameter):
                 raise FednerError(
-                    f"the optimizer's state has rows of {name!r}, which is no parameter here",
+                    f"the optimizer's state has rows of {name!r}, which is not a parameter here",
                     "Restore it with the parameters of the tagger that it belongs to.",
                 )
             self.rows_of(name, weight).load_state_dict(state)

@@ -45,7 +45,7 @@ def read_sealed(path: Path, kind: str, version: int, hint: str) -> dict[str, Any
     try:
         record = json.loads(path.read_bytes())
     except ValueError as error:
-        raise FednerError(f"{path} is cut short or no JSON: {error}", hint) from error
+        raise FednerError(f"{path} is cut short or not JSON: {error}", hint) from error
     if not isinstance(record, dict) or record.get("kind") != kind:
         raise FednerError(f"{path} does not describe a {kind}", hint)
     if record.get("version") != version:

@@ -86,8 +86,8 @@ def read_tensors(path: Path, kind: str, version: int) -> tuple[dict[str, Tensor]
             tensors = {name: opened.get_tensor(name) for name in opened.keys()}  # noqa: SIM118
     except (SafetensorError, OSError) as error:
         raise FednerError(
-            f"{path} is cut short or is no safetensors file: {error}",
-            "Take an unharmed copy of it.",
+            f"{path} is cut short or is not a safetensors file: {error}",
+            "Use an undamaged copy of it.",
         ) from error
     if tensors_digest(tensors) != record["sha256"]:
         raise _altered(path)
@@ -118,5 +118,5 @@ def _canonical(record: Mapping[str, Any]) -> str:
 def _altered(path: Path) -> FednerError:
     return FednerError(
         f"{path} was altered since fedner wrote it: its contents do not fit its digest",
-        "Take an unharmed copy of it.",
+        "Use an undamaged copy of it.",
     )

@@ -76,7 +76,7 @@ class TrainingSettings:
             raise FednerError(
                 f"pull {self.pull:g} at a learning rate of {rate:g}; expected at least 0, and at "
                 "most 1 for their product",
-                "A stronger pull would throw weights beyond those that training began with.",
+                "A stronger pull would overshoot the weights that training began with.",
             )
 
 

@@ -211,7 +211,7 @@ def test_a_study_in_memory_begins_with_a_released_model(tmp_path: Path) -> None:
     fedner.simulate(study, corpora, tmp_path / "two", initial=path)
     facts = json.loads((tmp_path / "two" / "facts.json").read_text())
     assert facts["initial"]["digest"] == study.model.initial.digest
-    with pytest.raises(fedner.FednerError, match="nobody says where it lies"):
+    with pytest.raises(fedner.FednerError, match="nothing says where it is"):
         fedner.simulate(study, corpora)
     with pytest.raises(fedner.FednerError, match="begins from scratch"):
         fedner.Tagger.train(corpora["case-reports"], model=begins["model"])

@@ -45,7 +45,7 @@ def test_a_broken_attack_is_inconclusive(monkeypatch: pytest.MonkeyPatch) -> Non
 
 def test_too_few_sentences_are_refused() -> None:
     held = target(num=8)
-    with pytest.raises(FednerError, match="members of a round"):
+    with pytest.raises(FednerError, match="the attack needs at least"):
         audit_update_membership(held, PROTECTION, 1, BUDGET)
 
 

@@ -66,7 +66,7 @@ def test_every_format_is_shown_with_its_coverage(tmp_path: Path, corpus: Path, f
     shown = invoke(path, "--corpus", corpus, "--top", 1)
     assert form in shown
     assert "[red]rash" in shown, "words are text, never markup"
-    assert "shown here alone" in shown
+    assert "shown only here" in shown
 
 
 def test_the_rule_of_the_tagger_can_be_given(tmp_path: Path, corpus: Path) -> None:

@@ -52,7 +52,7 @@ def test_a_study_names_the_model_and_whoever_trains_says_where_it_lies(
     assert facts["initial"]["digest"] == named["digest"]
     invoke("evaluate", tmp_path / "run")
     invoke("report", tmp_path / "run")
-    with pytest.raises(FednerError, match=f"{named['digest']}.*nobody says where it lies"):
+    with pytest.raises(FednerError, match=f"{named['digest']}.*nothing says where it is"):
         invoke("train", study, *platforms, "--out", tmp_path / "none")
     with pytest.raises(FednerError, match="is a folder"):
         invoke("train", tmp_path / "run", "--resume", "--initial", model)
@@ -82,7 +82,7 @@ def test_a_study_is_not_written_for_a_model_of_another_kind(tmp_path: Path, mode
 
 def test_a_federation_file_says_itself_what_it_begins_with(tmp_path: Path, model: Path) -> None:
     source = federation(tmp_path / "two.toml")
-    with pytest.raises(FednerError, match="--initial belongs to a study"):
+    with pytest.raises(FednerError, match="--initial is for a study"):
         invoke("train", source, "--initial", model, "--out", tmp_path / "run")
     output = invoke("train", source, "--set", f"model.initial={model}", "--out", tmp_path / "run")
     assert "Began with tiny" in output.replace("\n", " ")

@@ -105,7 +105,7 @@ def test_a_threshold_is_of_its_tagger_and_of_its_types(
     out = ("--out", tmp_path / "o.txt", "--calibration", kept)
     with pytest.raises(FednerError, match="chosen to remove NAME"):
         run("redact", model, note, *out, "--remove", "DATE")
-    with pytest.raises(FednerError, match="say different things"):
+    with pytest.raises(FednerError, match="exclude each other"):
         run("redact", model, note, *out, "--threshold", 0.1)
     assert said("redact", model, note, *out)["types"] == ["NAME"]
     record = json.loads(kept.read_text())
@@ -148,7 +148,7 @@ def test_a_key_gives_pseudonyms_names_and_dates(model: Path, tmp_path: Path) -> 
     assert key.stat().st_mode & 0o777 == 0o600
     with pytest.raises(FednerError, match="need a key"):
         run("redact", model, notes, "--out", tmp_path / "x", "--how", "pseudonym")
-    with pytest.raises(FednerError, match="need a key"):
+    with pytest.raises(FednerError, match="need a secret key"):
         run("redact", model, notes, "--out", tmp_path / "x", "--patient-pattern", "(?P<patient>.)")
     options = ("--key", key, "--threshold", 0.0001, "--remove", "NAME", "--date-type", "NAME")
     found = said("redact", model, notes, "--out", tmp_path / "out", *options)
@@ -162,7 +162,7 @@ def test_a_key_gives_pseudonyms_names_and_dates(model: Path, tmp_path: Path) -> 
     inside = tmp_path / "given"
     inside.mkdir()
     key.rename(inside / "home.key")
-    with pytest.raises(FednerError, match="the key stays at home"):
+    with pytest.raises(FednerError, match="the key must not be given away"):
         run("redact", model, notes, "--out", inside, "--key", inside / "home.key")
 
 

@@ -205,9 +205,9 @@ def test_joining_is_shown_to_people(trained: Path, tmp_path: Path) -> None:
             "join", trained, "--data", "synthetic:social-posts", "--num-sentences", "25",
             "--epochs", "1", "--test", "0", "--out", tmp_path / "late",
         )  # fmt: skip
-    assert "selection scores, no result" in said
+    assert "selection scores, not a result" in said
     assert "sent: nothing" in said
-    assert "how good the tagger is, is not known" in said
+    assert "nobody knows how good the tagger is" in said
     with pytest.raises(FednerError, match="already there"):
         shown("join", trained, "--data", "synthetic:social-posts", "--out", tmp_path / "late")
 

@@ -83,7 +83,7 @@ def test_name_and_path_are_taken_apart(tmp_path: Path, monkeypatch: pytest.Monke
         (["nowhere"], "no such folder"),
         (["nowhere", "--host", "192.0.2.7"], "there is no token"),
         (["nowhere", "--host-name", "tagger.example"], "there is no token"),
-        (["nowhere", "--token-file", "missing"], "no token can be read"),
+        (["nowhere", "--token-file", "missing"], "the token cannot be read"),
     ],
 )
 def test_what_cannot_be_served_is_said_before_anything_is_loaded(

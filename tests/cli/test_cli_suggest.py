@@ -250,7 +250,7 @@ def test_what_makes_no_sense_is_refused(model: Path, notes: Path, tmp_path: Path
         (["--out", "x.json", "--count", "2001"], "--count 2,001"),
         (["--out", "x"], "does not say which tool"),
         (["--out", "x.json", "--not-in", str(tasks)], "has no annotated text"),
-        (["--out", str(notes / "x.json")], "lies within"),
+        (["--out", str(notes / "x.json")], "is inside"),
         (["--out", "x.json", "--id-column", "key"], "--id-column without --text-column"),
     ):
         result = CliRunner().invoke(app, ["suggest", str(model), str(notes), *options])
@@ -293,5 +293,5 @@ def test_known_are_texts_and_their_sentences(tmp_path: Path) -> None:
     assert len(parts.hashes) == 3
     assert set(parts.texts) == {"No rash.", "Sleeps well."}
     assert whole.hashes < parts.hashes
-    with pytest.raises(FednerError, match="no annotated text that others have not"):
+    with pytest.raises(FednerError, match="no annotated text that the others do not have"):
         known_texts([open_inputs([note]), open_inputs([note])], "note")

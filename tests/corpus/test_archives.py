@@ -119,7 +119,7 @@ def test_a_name_that_leads_out_refuses_the_archive(tmp_path: Path, kind: str, na
     make = zipped if kind == "zip" else tar
     path = make(tmp_path / f"c.{kind}", *pair("ok/"), (name, b"x"))
     before = sorted(tmp_path.parent.rglob("*"))
-    with pytest.raises(FednerError, match="leads out of the archive"):
+    with pytest.raises(FednerError, match="leads outside the archive"):
         read(path, lenient=True)
     assert sorted(tmp_path.parent.rglob("*")) == before
 
@@ -128,7 +128,7 @@ def test_backslashes_in_a_zip_are_separators(tmp_path: Path) -> None:
     info = zipfile.ZipInfo("x")
     info.filename = "..\\evil.txt"
     path = zipped(tmp_path / "c.zip", (info, b"x"))
-    with pytest.raises(FednerError, match="leads out of the archive"):
+    with pytest.raises(FednerError, match="leads outside the archive"):
         read(path)
 
 
@@ -172,14 +172,14 @@ def test_a_bomb_is_stopped_by_what_comes_out(
     plain = tar(tmp_path / "c.tar", *pair(""), ("big.txt", bytes(8 << 20)))
     path = tmp_path / "c.tar.x"
     path.write_bytes(pack(plain.read_bytes()))  # type: ignore[operator]
-    with pytest.raises(FednerError, match="MiB come out of its"):
+    with pytest.raises(FednerError, match="bytes unpack to more than"):
         read(path)
 
 
 def test_a_zip_bomb_and_too_many_entries(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = zipped(tmp_path / "c.zip", *pair(""), ("big.txt", bytes(8 << 20)))
     monkeypatch.setattr(archives, "FREE_BYTES", 1 << 20)
-    with pytest.raises(FednerError, match="MiB come out of its"):
+    with pytest.raises(FednerError, match="bytes unpack to more than"):
         read(path)
     monkeypatch.setattr(archives, "MAX_MEMBERS", 2)
     with pytest.raises(FednerError, match="more than 2 entries"):
@@ -230,10 +230,10 @@ def test_damage_is_told_and_what_came_before_it_is_read(tmp_path: Path) -> None:
     assert "a" in [each.id for each in read(path, lenient=True, log=log)]
     assert log.counts["unreadable file"] >= 1
     (tmp_path / "bad.tar.gz").write_bytes(b"\x1f\x8b nothing")
-    with pytest.raises(FednerError, match="damaged or no archive"):
+    with pytest.raises(FednerError, match="damaged, or not a known kind of archive"):
         read(tmp_path / "bad.tar.gz")
     (tmp_path / "bad.zip").write_bytes(b"PK\x03\x04 nothing")
-    with pytest.raises(FednerError, match="damaged or no archive"):
+    with pytest.raises(FednerError, match="damaged, or not a known kind of archive"):
         read(tmp_path / "bad.zip")
 
 

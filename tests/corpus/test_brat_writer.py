@@ -86,7 +86,7 @@ def test_ids_that_differ_in_case_alone_get_files_of_their_own(tmp_path: Path) ->
 @pytest.mark.parametrize("label", ["two words", "", "!x", "-x", "#x", "[x]", "a\tb"])
 def test_a_label_that_brat_cannot_carry_is_refused(tmp_path: Path, label: str) -> None:
     corpus = Corpus("c", (), (Document("1", "x", (Span.of(0, 1, label),)),))
-    with pytest.raises(FednerError, match="cannot stand in brat"):
+    with pytest.raises(FednerError, match="brat cannot carry the label"):
         write_brat(tmp_path / "out", corpus)
     assert list(tmp_path.iterdir()) == []
 

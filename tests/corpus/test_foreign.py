@@ -46,7 +46,9 @@ def test_a_file_is_named_for_what_it_is(tmp_path: Path, name: str) -> None:
         read(path)
     assert len(str(caught.value).splitlines()) == 2
     assert re.search("Save|Name|text|Unpack", caught.value.hint)
-    with pytest.raises(FednerError, match=f"{name} is {kind}.*no table of word vectors") as caught:
+    with pytest.raises(
+        FednerError, match=f"{name} is {kind}.*not a table of word vectors"
+    ) as caught:
         recognise_vectors(path)
     assert len(str(caught.value).splitlines()) == 2
 
@@ -84,7 +86,7 @@ def test_archives_in_archives_stay_closed_and_are_named(tmp_path: Path) -> None:
     with pytest.raises(FednerError) as caught:
         read(tmp_path)
     assert f"for example {inner}" in caught.value.hint
-    with pytest.raises(FednerError, match="is an archive, no table of word vectors"):
+    with pytest.raises(FednerError, match="is an archive, not a table of word vectors"):
         recognise_vectors(inner)
 
 

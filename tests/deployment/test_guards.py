@@ -286,7 +286,7 @@ def test_a_certificate_has_ended_at_its_last_moment(
 
 def test_a_roster_is_of_this_federation(homes: Homes) -> None:
     approval = read_approval(homes.platforms["north"].approval)
-    with pytest.raises(FednerError, match="the roster is no roster of fedner: "):
+    with pytest.raises(FednerError, match="the roster is not a roster of fedner: "):
         verified_roster("{", approval, "the roster")
     other = signed_roster(homes.federation).model_copy(update={"federation": "another"})
     signature = sign(read_authority(homes.federation), other.signed_text)

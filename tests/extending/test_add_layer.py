@@ -344,7 +344,7 @@ def test_its_first_values_are_its_own_or_drawn_by_a_rule() -> None:
         assert bool((made(recipe)[0].get_parameter("scaled.factors") == 1.0).all())
     with (
         added(Scaled, replace(forms, build=Scaled)),
-        pytest.raises(FednerError, match="no rule for the first values of a Scaled") as caught,
+        pytest.raises(FednerError, match="no rule to initialize a Scaled") as caught,
     ):
         made(recipe)
     assert "keeps_first_values" in caught.value.hint
@@ -376,9 +376,9 @@ def test_rows_of_the_table_are_not_overwritten() -> None:
 @pytest.mark.parametrize(
     ("stage", "wrong"),
     [
-        (StageRecipe("bilstm", "test highway"), "no place for another stage 'bilstm'"),
-        (StageRecipe("decoder", "test highway"), "no place for another stage 'decoder'"),
-        (StageRecipe("high.way", "test highway"), "no place for another stage"),
+        (StageRecipe("bilstm", "test highway"), "cannot have another stage 'bilstm'"),
+        (StageRecipe("decoder", "test highway"), "cannot have another stage 'decoder'"),
+        (StageRecipe("high.way", "test highway"), "cannot have another stage"),
         (StageRecipe("highway", "test highway", after="nothing"), "follow 'nothing'"),
         (StageRecipe("highway", "linear"), "no layer 'linear' can be built"),
         (StageRecipe("highway", "test highway", {"depth": 3}), "cannot be built with"),

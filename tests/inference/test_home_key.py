@@ -92,7 +92,7 @@ def test_what_is_no_key_is_refused(tmp_path: Path, content: bytes) -> None:
     path = tmp_path / "home.key"
     path.write_bytes(content)
     path.chmod(0o600)
-    with pytest.raises(FednerError, match="is no key"):
+    with pytest.raises(FednerError, match="is not a key"):
         read_key(path)
-    with pytest.raises(FednerError, match="no key can be read"):
+    with pytest.raises(FednerError, match="the key cannot be read"):
         read_key(tmp_path / "none.key")

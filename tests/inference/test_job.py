@@ -216,7 +216,7 @@ def test_a_job_goes_on_only_with_its_own_inputs(notes: Path, tmp_path: Path) -> 
     first = notes / "00.txt"
     text = first.read_bytes()
     first.write_text("Another text.")
-    with pytest.raises(FednerError, match="the inputs changed"):
+    with pytest.raises(FednerError, match="the inputs have changed"):
         job.run(Rule(), open_inputs([notes]))
     first.write_bytes(text)
     assert job.run(Rule(), open_inputs([notes])).resumed == 10
@@ -231,7 +231,7 @@ def test_fewer_notes_than_before_are_noticed_and_restart_begins_anew(
     for path in notes.rglob("*.txt"):
         if path.name > "05":
             path.unlink()
-    with pytest.raises(FednerError, match="the inputs changed"):
+    with pytest.raises(FednerError, match="the inputs have changed"):
         job.run(Rule(), open_inputs([notes]))
     done = job.run(Rule(), open_inputs([notes]), restart=True)
     assert (done.documents, done.resumed) == (5, 0)
@@ -250,7 +250,7 @@ def test_what_is_done_is_kept_whatever_goes_wrong(notes: Path, tmp_path: Path) -
     assert job.out.read_text() == "of somebody else"
     job.out.unlink()
     assert job.run(Rule(), open_inputs([notes])).resumed == 30
-    with pytest.raises(FednerError, match="lies within"):
+    with pytest.raises(FednerError, match="is inside"):
         job_of(notes / "deep" / "a.jsonl").check_target([notes])
     with pytest.raises(KeyboardInterrupt):
         job_of(tmp_path / "b.jsonl").run(Rule(0), open_inputs([notes]))

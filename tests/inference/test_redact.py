@@ -152,7 +152,7 @@ def test_nothing_is_ever_overwritten(predictor: Predictor, tmp_path: Path) -> No
     for target in (path, tmp_path):
         with pytest.raises(FednerError, match="already there"):
             redacted(predictor, path, target)
-    with pytest.raises(FednerError, match="lies within"):
+    with pytest.raises(FednerError, match="is inside"):
         redacted(predictor, tmp_path, tmp_path / "out")
     with pytest.raises(FednerError, match="no such file"):
         redacted(predictor, tmp_path / "b.txt", tmp_path / "c.txt")

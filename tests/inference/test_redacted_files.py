@@ -224,10 +224,10 @@ def test_foreign_files_in_the_way_are_refused(
 
 def test_what_stays_at_home_may_not_stand_in_the_output(notes: Path, tmp_path: Path) -> None:
     out = tmp_path / "out"
-    with pytest.raises(FednerError, match="stays at home"):
+    with pytest.raises(FednerError, match="must not be given away"):
         plan_redaction(notes, out, Rules(), audit=out / "audit.jsonl")
     for wrong in ({"how": "pseudonym"}, {"keeps_names": False}):
-        with pytest.raises(FednerError, match="need a key"):
+        with pytest.raises(FednerError, match="need a secret key"):
             Rules(**wrong)  # type: ignore[arg-type]
     for threshold in (0.0, 1.1, -1.0):
         with pytest.raises(FednerError, match="threshold"):

@@ -157,9 +157,9 @@ def test_columns_that_are_not_there_are_refused(
 
 
 def test_a_column_is_one_thing_and_codes_need_a_key() -> None:
-    with pytest.raises(FednerError, match="the column note is named for two things"):
+    with pytest.raises(FednerError, match="the column note is named for two purposes"):
         TableColumns(("note",), codes=("note",))
-    with pytest.raises(FednerError, match="need a key"):
+    with pytest.raises(FednerError, match="need a secret key"):
         TableColumns(("note",), codes=("x",)).check_key(Rules())
     TableColumns(("note",), codes=("x",)).check_key(KEYED)
 

@@ -60,7 +60,7 @@ def test_nothing_is_read_twice(home: Path) -> None:
     for twice in (("east", "./east"), ("-", "-")):
         with pytest.raises(FednerError, match="more than once"):
             ids(*twice)
-    with pytest.raises(FednerError, match="lies within"):
+    with pytest.raises(FednerError, match="is inside"):
         ids("east", "east/1.txt")
 
 

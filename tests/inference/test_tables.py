@@ -88,7 +88,7 @@ def test_columns_must_be_there_once(tmp_path: Path) -> None:
 def test_broken_tables_are_refused_with_their_line(tmp_path: Path) -> None:
     path = tmp_path / "a.csv"
     path.write_bytes(b'note\nfine\n"never closed\n')
-    with pytest.raises(FednerError, match=r"line 3 is no CSV"):
+    with pytest.raises(FednerError, match=r"line 3 is not valid CSV"):
         rows(path, Columns("note"))
     path.write_bytes(b"note\n" + b"fine\n" * 5000 + b"caf\xe9\n")
     with pytest.raises(FednerError, match="not UTF-8") as caught:
@@ -132,5 +132,5 @@ def test_parquet(tmp_path: Path) -> None:
     with pytest.raises(FednerError, match="is a table with the columns"):
         open_input(path)
     path.write_bytes(path.read_bytes()[:-20])
-    with pytest.raises(FednerError, match="no parquet file"):
+    with pytest.raises(FednerError, match="not a parquet file"):
         rows(path, Columns("note"))

@@ -266,7 +266,7 @@ class TestFiles:
         save(h5py, tmp_path, OPTIONS, random_weights(OPTIONS))
         whole = (tmp_path / "weights.hdf5").read_bytes()
         (tmp_path / "weights.hdf5").write_bytes(whole[: len(whole) // 2])
-        with pytest.raises(FednerError, match="no sound HDF5 file"):
+        with pytest.raises(FednerError, match="not a valid HDF5 file"):
             ElmoEncoder.load(tmp_path)
         (tmp_path / "weights.hdf5").unlink()
         with pytest.raises(FednerError, match=r"holds 0 files \*weights.hdf5"):

@@ -150,7 +150,7 @@ def damaged() -> dict[str, Arrays]:
         "forward/rnn.weight_ih_l0: float32 of shape": shape,
         "not distinct": characters,
         "forward/chars has 29 entries": few,
-        "is no Flair language model": {"x": np.zeros(3)},
+        "is not a Flair language model": {"x": np.zeros(3)},
     }
 
 

@@ -449,7 +449,7 @@ class TestDisk:
             assert torch.equal(load_tagger(tmp_path / "m").tagger(batch), tagger.eval()(batch))
         config = json.loads((copied / "config.json").read_text())
         (copied / "config.json").write_text(json.dumps({**config, "hidden_act": "relu"}))
-        with pytest.raises(FednerError, match="found neither in its folder nor where that was"):
+        with pytest.raises(FednerError, match="found neither in its folder nor where they were"):
             load_tagger(tmp_path / "m")
         given = load_tagger(tmp_path / "m", context=encoder.folder)
         with torch.no_grad():

@@ -198,7 +198,7 @@ def test_a_damaged_record_or_another_version_is_refused(tmp_path: Path) -> None:
     about = json.loads((store / "about.json").read_bytes())
     for change in ({"version": 99}, {"files": {}}):
         (store / "about.json").write_text(json.dumps({**about, **change}))
-        with pytest.raises(FednerError, match="seal does not fit"):
+        with pytest.raises(FednerError, match="does not fit its seal"):
             open_store(store)
     (store / "about.json").write_text('{"cut')
     with pytest.raises(FednerError, match="not readable"):

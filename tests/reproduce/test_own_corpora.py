@@ -259,7 +259,7 @@ def test_a_plan_begins_no_study(plain: Path, tmp_path: Path) -> None:
 
 def test_built_in_platforms_and_own_ones_exclude_each_other(plain: Path, tmp_path: Path) -> None:
     for more in (Options(tmp_path, platforms=("ade",)), Options(tmp_path, rehearse=True)):
-        with pytest.raises(FednerError, match="--built-in takes no corpora of your own"):
+        with pytest.raises(FednerError, match="--built-in does not take your own corpora"):
             open_study(TABLE1, replace(more, built_in=True, data=plain), [])
 
 

@@ -143,7 +143,7 @@ def test_a_damaged_record_is_refused_with_file_and_key(
     with pytest.raises(FednerError) as caught:
         write_report(RunFolder(tmp_path))
     assert caught.value.message.startswith(f"{place} is damaged: {told}")
-    assert "unharmed copy" in caught.value.hint
+    assert "undamaged copy" in caught.value.hint
     assert not (tmp_path / "report.html").exists()
 
 

@@ -271,7 +271,7 @@ def test_a_site_opens_no_other_vectors_than_those_of_the_study(
     with pytest.raises(FednerError, match=r"embeddings\.words: 'other.txt' has digest"):
         open_site(study, own.model_copy(update={"embeddings": moved}), tmp_path / "c")
     nowhere = own.embeddings.model_copy(update={"words": None})
-    with pytest.raises(FednerError, match="nobody says where it lies"):
+    with pytest.raises(FednerError, match="nothing says where it is"):
         open_site(study, own.model_copy(update={"embeddings": nowhere}), tmp_path / "d")
 
 

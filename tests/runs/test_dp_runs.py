@@ -121,7 +121,7 @@ def test_a_deployment_reads_no_types_off_the_texts_and_has_no_parts(
         "platforms[0].split.seed",
         "platforms[1].shard",
     }
-    assert "rare one" in problems["platforms[0].labels"]
+    assert "rare type" in problems["platforms[0].labels"]
     declared = 'platforms.0.labels=["ADE", "Drug"]'
     tiny("privacy.mechanism=unit-local", *own, declared, "platforms.0.format=jsonl")
     # One line may tip the scales between two schemes, and with them everybody's entities.
@@ -353,7 +353,7 @@ def test_what_epsilon_does_not_cover_is_said(tiny: Make, tmp_path: Path, mechani
     assert ("private part was trained without noise" in notes) is (mechanism == "platform")
     is_by_unit = mechanism == "unit-local"
     assert ("split into training and test part is taken as given" in notes) is is_by_unit
-    assert "for the platform's own eyes" in notes
+    assert "is only for the platform itself" in notes
 
 
 def test_the_server_of_a_deployment_noises_every_sum_once(

@@ -340,7 +340,7 @@ def test_a_policy_can_ask_for_it(site: Site, tmp_path: Path) -> None:
 def test_a_deployed_platform_needs_its_own_key(site: Site) -> None:
     privacy = PrivacySettings(mechanism="unit-local", noise_multiplier=1.0, tuned_on="public")
     deployed = replace(site, study=site.study.model_copy(update={"privacy": privacy}))
-    with pytest.raises(FednerError, match="without the platform's own key"):
+    with pytest.raises(FednerError, match="needs the platform's own key"):
         SiteAnswer(deployed)
 
 

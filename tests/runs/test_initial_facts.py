@@ -80,7 +80,7 @@ def test_nothing_but_run_and_privacy_is_carried_along() -> None:
         (OPEN, ("ward", "x"), "without differential privacy on ward, which take part"),
         (OPEN, ("x",), "without differential privacy. If it saw texts that this run protects"),
         (chained(OPEN), None, "and began with older, which was not protected throughout. If it"),
-        (carried_facts({}), None, "a privacy that it does not state. If it saw texts"),
+        (carried_facts({}), None, "with unstated privacy. If it saw texts"),
     ],
 )
 def test_what_a_run_under_differential_privacy_is_warned_of(
@@ -100,5 +100,5 @@ def test_the_words_say_what_was_simulated_and_what_is_not_known() -> None:
     told = began_with(InitialFacts("public", "cd" * 32, simulated))
     assert "simulated differential privacy (epsilon 2 at delta 1e-05" in told
     assert "protects nobody" in told
-    assert "in the coordinator's record" in began_with(InitialFacts("public", "cd" * 32))
+    assert "the coordinator's record says" in began_with(InitialFacts("public", "cd" * 32))
     assert "it began with older (digest abab" in began_with(InitialFacts("p", "c", chained(OPEN)))

@@ -293,7 +293,7 @@ def test_the_coordinator_takes_no_other_model_than_the_studys(
 ) -> None:
     sites = open_sites(tiny(*begins(public / "model", "training.rounds=1")), tmp_path / "sites")
     digest = open_initial(public).named.digest
-    with pytest.raises(FednerError, match=f"{digest}.*nobody says where it lies"):
+    with pytest.raises(FednerError, match=f"{digest}.*nothing says where it is"):
         orders_of(sites, tmp_path / "none", None)
     train_run(tiny(*DESCRIBED, "training.rounds=1"), tmp_path / "other")
     other = open_initial(tmp_path / "other")
@@ -349,7 +349,7 @@ def test_facts_cards_and_reports_say_what_a_run_began_with(
     for page in ("report.html", "coordinator.html", "MODEL_CARD.md", "model/MODEL_CARD.md"):
         assert told in (run / page).read_text(), page
     own = (run / "platforms" / "social-posts" / "MODEL_CARD.md").read_text()
-    assert f"Began with public corpora (digest {digest}); how it was trained stands in" in own
+    assert f"Began with public corpora (digest {digest}); the coordinator's record says how" in own
     for card in run.rglob("MODEL_CARD.md"):
         assert str(public) not in card.read_text()
         assert COVERS not in card.read_text(), "there is no epsilon"

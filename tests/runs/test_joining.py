@@ -362,7 +362,7 @@ def test_without_a_test_part_no_result_is_claimed(finished: Path, tmp_path: Path
     assert (found.num_train, found.num_test) == (40, 0)
     assert (found.results, found.worth, found.gain) == ({}, (), None)
     card = (tmp_path / "late" / "MODEL_CARD.md").read_text()
-    assert "How good the tagger is, is not known" in card
+    assert "Nobody knows how good the tagger is" in card
     assert load_tagger(tmp_path / "late").space.labels == ("ADE", "Drug")
 
 
@@ -430,7 +430,7 @@ def test_a_folder_that_is_taken_is_refused(finished: Path, done: Path, tmp_path:
 
 def test_a_tagger_with_a_free_head_is_refused(finished: Path, tmp_path: Path) -> None:
     folder = RunFolder(finished).tagger("case-reports", "federated")
-    with pytest.raises(FednerError, match="knows only the types"):
+    with pytest.raises(FednerError, match="has only the types"):
         joined(folder, tmp_path / "late")
     with pytest.raises(FednerError, match="neither a shared model nor a finished run"):
         joined(tmp_path, tmp_path.parent / "late")

@@ -318,7 +318,7 @@ def test_a_platform_that_wants_a_secure_sum_accepts_one(site: Site, clear_site: 
 def test_a_deployed_study_needs_the_platforms_own_keys(site: Site) -> None:
     privacy = PrivacySettings(mechanism="unit-local", noise_multiplier=1.0, tuned_on="public")
     deployed = replace(site, study=site.study.model_copy(update={"privacy": privacy}))
-    with pytest.raises(FednerError, match="without the platform's own key"):
+    with pytest.raises(FednerError, match="needs the platform's own key"):
         SiteAnswer(deployed)
 
 

@@ -305,7 +305,7 @@ def test_redact_takes_an_encoder_that_moved(made: Make, tmp_path: Path) -> None:
     arguments = ["redact", tmp_path / "run", tmp_path / "a.txt", "--platform", NAMES[0]]
     arguments += ["--out", tmp_path / "b.txt"]
     lost = CliRunner().invoke(app, [*map(str, arguments)])
-    assert "found neither in its folder nor where that was" in str(lost.exception)
+    assert "found neither in its folder nor where they were" in str(lost.exception)
     arguments += ["--context", tmp_path / "after"]
     assert CliRunner().invoke(app, [*map(str, arguments)]).exit_code == 0
     assert b"\r\n" in (tmp_path / "b.txt").read_bytes()

@@ -142,7 +142,7 @@ def test_a_platform_reads_back_equal_and_says_what_is_no_default() -> None:
 def test_what_toml_cannot_say_is_an_error() -> None:
     whole = study()
     changed = whole.training.model_copy(update={"rounds": None})
-    with pytest.raises(FednerError, match="read back otherwise"):
+    with pytest.raises(FednerError, match="read back differently"):
         study_toml(whole.model_copy(update={"training": changed}))
     with pytest.raises(FednerError, match="cannot be written"):
         study_toml(whole.model_copy(update={"title": "\ud800"}))

@@ -48,7 +48,7 @@ def _encoded(layer: nn.Module, x_LD: Tensor) -> Tensor:
         convolved: Tensor = layer([x_LD.unsqueeze(0)]).squeeze(0)
         return convolved
     if not isinstance(layer, BiLSTM):
-        raise FednerError(f"a layer {type(layer).__name__} is not written down for attacks")
+        raise FednerError(f"a layer {type(layer).__name__} has no reference form for attacks")
     for number in range(layer.lstm.num_layers):
         onward = _lstm(layer.lstm, f"l{number}", x_LD)
         back = _lstm(layer.lstm, f"l{number}_reverse", x_LD.flip(0)).flip(0)

@@ -87,7 +87,7 @@ def audit_update_membership(
     held = target.sentences
     if len(held) < _LEAST:
         raise FednerError(
-            f"{len(held)} sentences; members of a round are told among {_LEAST} or more",
+            f"{len(held)} sentences; the attack needs at least {_LEAST}",
             "Audit a larger platform.",
         )
     draw = np.random.default_rng(derive(seed, "members"))

@@ -38,7 +38,7 @@ from fedner.version import __version__
 
 app = typer.Typer(
     name="fedner",
-    help="Federated named-entity recognition: platforms train together, every text stays at home.",
+    help="Federated named-entity recognition: train together, every text stays on its platform.",
     no_args_is_help=True,
     pretty_exceptions_enable=False,
     rich_markup_mode="rich",
@@ -90,7 +90,7 @@ def options(
         bool, typer.Option("--debug", help="Show the trace of an error, not only its message.")
     ] = False,
 ) -> None:
-    """Federated named-entity recognition: platforms train together, every text stays at home."""
+    """Federated named-entity recognition: train together, every text stays on its platform."""
 
 
 def main() -> None:

@@ -8,12 +8,14 @@ import typer
 TaggerFolder = Annotated[
     Path, typer.Argument(metavar="RUN", help="A run folder, or the folder of a saved tagger.")
 ]
-OfPlatform = Annotated[str | None, typer.Option("--platform", help="Whose tagger of a run.")]
+OfPlatform = Annotated[
+    str | None, typer.Option("--platform", help="Of a run: the platform whose tagger to use.")
+]
 MovedVectors = Annotated[
-    Path | None, typer.Option("--vectors", help="The model's word vectors, if they moved.")
+    Path | None, typer.Option("--vectors", help="The model's word vectors, if they were moved.")
 ]
 MovedContext = Annotated[
-    Path | None, typer.Option("--context", help="The model's context encoder, if it moved.")
+    Path | None, typer.Option("--context", help="The model's context encoder, if it was moved.")
 ]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON for machines.")]
 AsLines = Annotated[bool, typer.Option("--json", help="Print each line as JSON: time, from, line.")]
@@ -24,13 +26,13 @@ TextEncoding = Annotated[
 OwnSettings = Annotated[
     list[Path] | None,
     typer.Option(
-        "--platform", metavar="FILE", help="The own settings of a platform of a study; repeat."
+        "--platform", metavar="FILE", help="A platform's own settings, for a study. Repeatable."
     ),
 ]
 InitialModel = Annotated[
     Path | None,
     typer.Option(
-        "--initial", metavar="FOLDER", help="Where the model lies that a study begins with."
+        "--initial", metavar="FOLDER", help="The folder of the model that a study begins with."
     ),
 ]
 ChangedKeys = Annotated[

@@ -13,8 +13,8 @@ if TYPE_CHECKING:
 
 BROKEN = 1
 SAID = (
-    "Nothing here says that a defence is safe: other attacks may do better. Planted leak: how much "
-    "of one the attack found; below a half it is inconclusive."
+    "No result says that a defence is safe: other attacks may do better. Planted leak: the "
+    "share that the attack found; below a half it is inconclusive."
 )
 
 
@@ -28,13 +28,13 @@ def audit(
     ] = None,
     platform: Annotated[
         str | None,
-        typer.Option("--platform", help="Of a run: whom to attack; default: the smallest."),
+        typer.Option("--platform", help="Of a run: the platform to attack; default: the smallest."),
     ] = None,
     noise_multiplier: Annotated[
         float | None,
-        typer.Option("--noise-multiplier", help="Of the DP columns, where the study has no noise."),
+        typer.Option("--noise-multiplier", help="For the DP columns, if the study has no noise."),
     ] = None,
-    seed: Annotated[int, typer.Option("--seed", help="The seed of every draw.")] = 1,
+    seed: Annotated[int, typer.Option("--seed", help="The seed of all random choices.")] = 1,
     out: Annotated[
         Path | None,
         typer.Option(
@@ -45,9 +45,9 @@ def audit(
 ) -> None:
     """Attack one platform's updates and models under every defence, and say what was found.
 
-    Run it at home on your own data before you join. Nothing is sent. An attack that does not find
+    Run it on your own data before you join; it sends nothing. An attack that does not find
     a leak which it planted itself is inconclusive; no result says that anything is safe. Exits
-    with 1 where an attacker came to more than a defence promises.
+    with 1 if an attack found more than a defence allows.
     """
     from fedner.cli.output import console
 
@@ -87,13 +87,13 @@ def _audited(
     if is_run(path):
         if own is not None:
             raise FednerError(
-                f"{path} is a run, and {own} was given beside it",
-                "Of a run name the platform with --platform NAME.",
+                f"{path} is a run, but {own} was given too",
+                "For a run, name the platform with --platform NAME.",
             )
         site = run_site(RunFolder(path), platform, say)
     elif own is None or platform is not None:
         raise FednerError(
-            f"{path} is no run; of a study the platform's own settings are needed",
+            f"{path} is not a run; an audit of a study needs the platform's own settings",
             "Write `fedner privacy audit study.toml platform.toml`.",
         )
     else:

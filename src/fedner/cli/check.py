@@ -24,12 +24,12 @@ def check(
     ] = None,
     quick: Annotated[
         bool,
-        typer.Option("--quick", help="No trial round: neither time, memory nor context features."),
+        typer.Option("--quick", help="Skip the trial round: no time, memory or context features."),
     ] = False,
     assignments: ChangedKeys = None,
     json: AsJson = False,
 ) -> None:
-    """Check a federation and its data as training would, with what it takes; nothing is trained."""
+    """Check a federation and its data as training would, and estimate the cost; trains nothing."""
     from fedner.cli.check_view import show
     from fedner.cli.output import console, show_json
     from fedner.cli.train import resolve

@@ -114,5 +114,5 @@ def _show_work(work: Work) -> None:
         said = (
             f"the machine is busy: this process had a processor {100 * share:.0f} % of the time. "
         )
-        said += f"On a quiet one the whole would take about {duration(work.seconds * share)}"
+        said += f"On an idle machine all of it would take about {duration(work.seconds * share)}"
         console.print(said, style="yellow")

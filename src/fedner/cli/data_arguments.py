@@ -40,8 +40,8 @@ FlattenOption = Annotated[
     typer.Option(
         "--flatten",
         metavar="POLICY",
-        help="How mentions are made flat: longest (longest first, discontinuous ones as their "
-        "hull), first-fragment, or contiguous (those ones only).",
+        help="How mentions are flattened: longest (longest first, discontinuous ones as their "
+        "hull), first-fragment, or contiguous (only contiguous mentions).",
     ),
 ]
 ExamplesOption = Annotated[
@@ -66,7 +66,7 @@ ByOption = Annotated[
 TestOption = Annotated[float, typer.Option("--test", help="The share of the test part.")]
 FoldsOption = Annotated[int, typer.Option("--folds", help="k folds instead of one split.")]
 OutOption = Annotated[
-    Path | None, typer.Option("--out", help="The folder for one JSONL file a platform.")
+    Path | None, typer.Option("--out", help="The folder for one JSONL file per platform.")
 ]
 IntoOption = Annotated[
     int | None,
@@ -80,7 +80,9 @@ HowOption = Annotated[
         help="How PATH is divided: equal, size-skew, label-skew or by source.",
     ),
 ]
-AlphaOption = Annotated[float, typer.Option("--alpha", help="The Dirichlet skew: smaller is more.")]
+AlphaOption = Annotated[
+    float, typer.Option("--alpha", help="The Dirichlet alpha: smaller is more skewed.")
+]
 SizeOption = Annotated[
     int, typer.Option("--num-sentences", help="The size of each built-in platform.")
 ]
@@ -89,5 +91,5 @@ OverwriteOption = Annotated[
 ]
 SeedOption = Annotated[int, typer.Option("--seed", help="The seed of every random choice.")]
 WithLabelOption = Annotated[
-    bool, typer.Option("--with-label", help="Count a string only where its label agrees too.")
+    bool, typer.Option("--with-label", help="Count a string only if its label agrees too.")
 ]

@@ -16,7 +16,7 @@ def demo(
     out: Annotated[
         Path | None,
         typer.Option(
-            "--out", help="The folder; default: a new one. A demo that was stopped goes on in its."
+            "--out", help="The folder; default: a new one. Name a stopped demo's folder to go on."
         ),
     ] = None,
     num_sentences: Annotated[
@@ -24,10 +24,10 @@ def demo(
         typer.Option("--num-sentences", help="The size of each of the two platforms."),
     ] = None,
     rounds: Annotated[
-        int | None, typer.Option("--rounds", help="How long they train together.")
+        int | None, typer.Option("--rounds", help="The number of rounds of their joint training.")
     ] = None,
     epochs: Annotated[
-        int | None, typer.Option("--epochs", help="Epochs of the newcomer, for a shorter look.")
+        int | None, typer.Option("--epochs", help="Epochs of the newcomer, for a shorter demo.")
     ] = None,
     seed: Annotated[int, typer.Option("--seed", help="The seed of every random choice.")] = 1,
     workers: Annotated[
@@ -96,7 +96,7 @@ def _show_newcomer(shown: "Demonstration") -> None:
     from fedner.cli.output import console
 
     name = shown.newcomer.name
-    console.print("2. A third arrives, receives their model and trains on at home:")
+    console.print("2. A third arrives, receives their model and fine-tunes it locally:")
     held = f"{shown.options.own} annotated sentences"
     console.print(f"   {name}: {held}, {_described(name)}", soft_wrap=True)
 
@@ -125,7 +125,7 @@ def _show_result(joined: "Joined") -> None:
     verdict = "Alone was kept: joining gained nothing here."
     if joined.gain is not None:
         gained = spread(joined.gain.difference, "+")
-        verdict = f"What is kept gains {gained} points of F1 over alone."
+        verdict = f"The kept tagger gains {gained} points of F1 over alone."
     console.print(verdict, style="bold")
     console.print("Sent by the newcomer: nothing.", style="bold")
     console.print(joined.received["privacy"])

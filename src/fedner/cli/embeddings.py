@@ -45,7 +45,7 @@ def inspect(
     flatten: FlattenOption = "longest",
     json: AsJson = False,
 ) -> None:
-    """Show what FILE is and what it covers of CORPUS. Local: words go to this screen alone."""
+    """Show what FILE is and what it covers of CORPUS. Local: words appear only on this screen."""
     from fedner.cli import embeddings_view
     from fedner.models.embeddings.coverage import coverage
     from fedner.models.embeddings.vectors_file import open_vectors

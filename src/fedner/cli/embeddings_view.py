@@ -13,7 +13,7 @@ from fedner.models.embeddings.coverage import Coverage, Covered, Part, UnknownWo
 if TYPE_CHECKING:
     from fedner.models.embeddings.vectors_store import StoreFacts
 
-LOCAL_NOTE = "Words of your texts, shown here alone: nothing of this was sent or stored."
+LOCAL_NOTE = "Words of your texts, shown only here: nothing of this was sent or stored."
 RULES = {
     "never": "as they stand",
     "fallback": "as they stand, then in lower case",

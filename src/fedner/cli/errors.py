@@ -32,12 +32,12 @@ def errors(
         int, typer.Option("--limit", help="How many of each group to show in context; 0 for all.")
     ] = 5,
     counts: Annotated[
-        bool, typer.Option("--counts", help="Counts and ids of documents alone, no text.")
+        bool, typer.Option("--counts", help="Show only counts and ids of documents, no text.")
     ] = False,
     method: MethodOption = "federated",
     json: AsJson = False,
 ) -> None:
-    """Show mistakes by kind and type, in context. Local: the texts go to this screen alone."""
+    """Show mistakes by kind and type, in context. Local: texts appear only on this screen."""
     from fedner.cli.output import console, show_json
     from fedner.runs.folder import open_run
     from fedner.runs.mistakes import find_mistakes, grouped

@@ -16,7 +16,9 @@ PrecisionName = Literal["float32", "int8"]
 
 def export(
     model: TaggerFolder,
-    to: Annotated[Path, typer.Option("--to", help="The folder for the export; never over files.")],
+    to: Annotated[
+        Path, typer.Option("--to", help="The folder for the export; files are never overwritten.")
+    ],
     platform: OfPlatform = None,
     format: Annotated[
         ExportFormat, typer.Option("--format", help="What to write: a graph for onnxruntime.")
@@ -29,7 +31,7 @@ def export(
         Path | None,
         typer.Option(
             "--check",
-            help="An annotated corpus that was not trained on: int8 is refused where it costs more "
+            help="An annotated corpus that was not trained on: int8 is refused if it costs more "
             "than 0.2 points of strict F1.",
         ),
     ] = None,

@@ -43,7 +43,7 @@ def create(
         typer.Option(
             "--server-home",
             metavar="FOLDER",
-            help="Make the server's home here as well. A server on another machine asks for its "
+            help="Make the server's home here as well. A server on another machine requests its "
             "own: fedner server request.",
         ),
     ] = None,
@@ -52,7 +52,7 @@ def create(
 ) -> None:
     """Create a federation: its study, its certificate authority, the server's kit.
 
-    Whoever reads the folder can approve platforms: keep it as you keep a signature.
+    Anyone who can read the folder can approve platforms: guard it like a signature stamp.
     """
     from fedner.cli.output import show_json, show_place
     from fedner.runs.deployment.creation import create_with_server
@@ -90,14 +90,17 @@ def approve(
     ] = None,
     fingerprint: Annotated[
         str | None,
-        typer.Option("--fingerprint", help="What the sender read to you: approve no other key."),
+        typer.Option(
+            "--fingerprint",
+            help="The fingerprint that the sender read to you: no other key is approved.",
+        ),
     ] = None,
     days: Days = 365,
     json: AsJson = False,
 ) -> None:
-    """Approve the request of a platform or of a server; the file that is written goes back to it.
+    """Approve the request of a platform or a server, and write the file to send back.
 
-    A request in which the key is known already renews the certificate.
+    If the key is already known, this renews the certificate.
     """
     from fedner.cli.output import show_json, show_place
     from fedner.runs.deployment.creation import approve_file
@@ -158,7 +161,7 @@ def _member_json(member: "Member") -> dict[str, Any]:
 
 @app.command()
 def renew(home: Home = _HOME, days: Days = 365, json: AsJson = False) -> None:
-    """Renew the coordinator's own certificate; all others ask for themselves."""
+    """Renew the coordinator's own certificate; all others request theirs."""
     from fedner.cli.output import show_json, show_place
     from fedner.runs.deployment.federation import renew_coordinator
     from fedner.runs.deployment.homes import FederationHome
@@ -231,7 +234,7 @@ def remove(name: PlatformArgument, home: Home = _HOME, json: AsJson = False) -> 
 
 @app.command()
 def restore(name: PlatformArgument, home: Home = _HOME, json: AsJson = False) -> None:
-    """Let a platform take part again that was removed."""
+    """Let a removed platform take part again."""
     from fedner.cli.output import show_json, show_place
     from fedner.runs.deployment.homes import FederationHome
     from fedner.runs.deployment.removal import restore_platform

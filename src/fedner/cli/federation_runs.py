@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 Home = Annotated[Path, typer.Option("--home", metavar="FOLDER", help="The coordinator's folder.")]
 HOME = Path("federation")
 Detach = Annotated[
-    bool, typer.Option("--detach", help="Return when the run was submitted, and follow nothing.")
+    bool, typer.Option("--detach", help="Return as soon as the run is submitted; do not follow it.")
 ]
 Run = Annotated[
     str | None, typer.Option("--run", metavar="NAME", help="The run; default: the newest.")
@@ -30,15 +30,16 @@ def train(
     ] = None,
     home: Home = HOME,
     run: Annotated[
-        str | None, typer.Option("--run", metavar="NAME", help="Name the run; default: a new name.")
+        str | None,
+        typer.Option("--run", metavar="NAME", help="The run's name; default: a new name."),
     ] = None,
     detach: Detach = False,
     json: AsJson = False,
 ) -> None:
-    """Train the federation's study, and follow it as a local run.
+    """Train the federation's study, and follow it like a local run.
 
-    The run lives at the server: Ctrl-C ends the following, not the training, and this machine may
-    be switched off. `stop` ends it.
+    The run is on the server: Ctrl-C ends only the display, not the training, and this machine may
+    be switched off. `stop` ends the run.
     """
     from fedner.runs.deployment.homes import FederationHome
     from fedner.runs.deployment.running import require_federations_study, start_run
@@ -74,7 +75,7 @@ def _go_on(home: Path, started: "Started", *, detach: bool, as_json: bool) -> No
             typer.echo("follow it: fedner federation status --follow")
         return
     if not as_json:
-        show_place("run", started.run, "; Ctrl-C ends the following, not the training")
+        show_place("run", started.run, "; Ctrl-C ends the display, not the training")
         _show_estimate(home)
     _follow_to_the_end(home, started.run, as_json=as_json)
 
@@ -106,7 +107,7 @@ def _follow_to_the_end(home: Path, run: str, *, as_json: bool) -> None:
     if state.phase != "done":
         raise FednerError(
             state.sentence,
-            "Go on with it when the cause is gone: fedner federation resume",
+            "Once the cause is fixed, go on with: fedner federation resume",
         )
     _show_done(home, state, as_json=as_json)
 
@@ -150,7 +151,7 @@ def status(
     ] = False,
     json: AsJson = False,
 ) -> None:
-    """Show who is connected, when certificates end, and how the newest run stands."""
+    """Show who is connected, when certificates end, and the state of the newest run."""
     from fedner.cli.follow_view import show_state, state_json
     from fedner.cli.output import console, show_json, table
     from fedner.runs.deployment.homes import FederationHome
@@ -214,9 +215,9 @@ def fetch(
     ] = None,
     json: AsJson = False,
 ) -> None:
-    """Fetch the records of a run, and the model where the study releases it; nothing is sent.
+    """Fetch the records of a run, and the model if the study releases it; sends nothing.
 
-    With a platform's home: the model alone. So does a newcomer whom the study names.
+    With the home of a platform, or of a newcomer that the study names: only the model.
     """
     from fedner.cli.output import show_json
     from fedner.runs.deployment.fetching import fetch as fetch_run

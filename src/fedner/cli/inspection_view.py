@@ -86,7 +86,7 @@ def _count_rows(found: Inspection) -> list[tuple[str, object]]:
 def _show_repeats(found: Inspection) -> None:
     for repeat in found.repeats[:PROBLEMS_SHOWN]:
         console.print(
-            f"warning: {repeat}: they are counted twice; name the file that is meant",
+            f"warning: {repeat}: they are counted twice; name the file that you mean",
             style="yellow",
         )
     if len(found.repeats) > PROBLEMS_SHOWN:

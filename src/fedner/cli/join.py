@@ -28,13 +28,13 @@ Data = Annotated[
     str, typer.Option("--data", help="The platform's own data: a path, or synthetic:NAME.")
 ]
 Out = Annotated[
-    Path, typer.Option("--out", help="The folder for its tagger; one that was stopped goes on.")
+    Path, typer.Option("--out", help="The folder for its tagger; a stopped join goes on there.")
 ]
 Labels = Annotated[
     str | None,
     typer.Option("--labels", help="The types that it annotates, e.g. ADE,Drug; default: all."),
 ]
-Name = Annotated[str, typer.Option("--name", help="What to call it.")]
+Name = Annotated[str, typer.Option("--name", help="The platform's name.")]
 TestShare = Annotated[
     float | None,
     typer.Option(
@@ -46,12 +46,17 @@ TestShare = Annotated[
 TestData = Annotated[Path | None, typer.Option("--test-data", help="A test part in a file.")]
 Own = Annotated[
     int | None,
-    typer.Option("--own", help="Train on so many of the own sentences; the test part stays."),
+    typer.Option(
+        "--own", help="Train on this many of the own sentences; the test part stays the same."
+    ),
 ]
 NumSentences = Annotated[int, typer.Option("--num-sentences", help="The size of synthetic data.")]
 Epochs = Annotated[
     int | None,
-    typer.Option("--epochs", help="The epochs of a training; by default by the sentences."),
+    typer.Option(
+        "--epochs",
+        help="The epochs of a training; by default they follow from the number of sentences.",
+    ),
 ]
 NumWorkers = Annotated[
     int, typer.Option("--workers", help="How many trainings run side by side on the CPU.")
@@ -86,8 +91,8 @@ def join(
 ) -> None:
     """Join later: receive MODEL, send nothing, keep the best of joined, local-only and both.
 
-    Settings are chosen by cross-validation on the own sentences; the result comes from a test part
-    that had no say.
+    Cross-validation on the own sentences chooses the settings; the result comes from a test part
+    that played no part in the choice.
     """
     from fedner.runs.joining.join import JoinOptions
 
@@ -183,7 +188,7 @@ def _show(out: Path, joined: "Joined") -> None:
     if joined.results:
         _show_results(joined)
     else:
-        console.print("no test part (--test 0): how good the tagger is, is not known")
+        console.print("no test part (--test 0): nobody knows how good the tagger is")
     if joined.worth:
         rows = [
             (each.sentences, _percent(each.local_f1), _percent(each.joined_f1), each.words())
@@ -214,7 +219,7 @@ def _show_selection(joined: "Joined") -> None:
         (f"{name} (kept)" if name == joined.kept else name, settings[name], _percent(score))
         for name, score in choice.selection_f1.items()
     ]
-    title = "Chosen on three folds (selection scores, no result)"
+    title = "Chosen on three folds (selection scores, not a result)"
     console.print(table(title, ("method", "setting", "selection score"), rows))
 
 

@@ -15,7 +15,7 @@ LabelMap = Annotated[
     typer.Option(
         "--label-map",
         metavar="OLD=NEW",
-        help="Rename a type of the data; OLD= leaves it out. May be repeated.",
+        help="Rename a type of the data; OLD= leaves it out. Repeatable.",
     ),
 ]
 

@@ -84,7 +84,7 @@ def install(
 
 @app.command()
 def show(home: NamedHome, json: AsJson = False) -> None:
-    """Show whose home this is, its fingerprint, when its certificate ends, and what is pinned."""
+    """Show this home's owner and fingerprint, when its certificate ends, and what is pinned."""
     from fedner.cli.identity_view import home_facts, show_facts
     from fedner.cli.output import show_json, show_place
     from fedner.runs.deployment.homes import PlatformHome
@@ -104,12 +104,15 @@ def show(home: NamedHome, json: AsJson = False) -> None:
 def pin(
     name: OtherArgument,
     fingerprint: Annotated[
-        str, typer.Argument(metavar="FINGERPRINT", help="As that platform read it to you.")
+        str,
+        typer.Argument(
+            metavar="FINGERPRINT", help="The fingerprint that the platform read to you."
+        ),
     ],
     home: NamedHome,
     json: AsJson = False,
 ) -> None:
-    """Pin another platform's fingerprint, which it told you: nobody else can take its name."""
+    """Pin the fingerprint that another platform told you: nobody else can take its name."""
     from fedner.cli.output import show_json, show_place
     from fedner.runs.deployment.homes import PlatformHome
     from fedner.runs.deployment.pins import parse_fingerprint
@@ -151,9 +154,9 @@ def check(
 ) -> None:
     """Check all that training needs; exit with 2 if anything has to be fixed.
 
-    Connection, certificate, clock, membership, data, labels, policy, pins and disk are looked at.
-    Nothing is trained and nothing is kept; what leaves is a TLS handshake, and the question whether
-    the server still admits this platform. With --link the speed of the link is measured too, and
+    Looks at connection, certificate, clock, membership, data, labels, policy, pins and disk.
+    Trains nothing and keeps nothing; sends only a TLS handshake and the question whether the
+    server still admits this platform. With --link it also measures the speed of the link, and says
     how long the study's messages take over it.
     """
     from fedner.cli.output import show_json

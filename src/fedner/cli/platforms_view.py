@@ -112,7 +112,7 @@ def refuse_division(into: int | None, how: Division) -> None:
     """Refuse options that divide a corpus where none was given."""
     if into is not None or how != "equal":
         given = f"--how {how}" if into is None else f"--into {into}"
-        raise FednerError(f"{given} divides a corpus, and none was given", "Name its PATH.")
+        raise FednerError(f"{given} divides a corpus, but no corpus was given", "Name its PATH.")
 
 
 def divided(

@@ -42,7 +42,7 @@ Out = Annotated[
     Path | None,
     typer.Option(
         "--out",
-        help="Write here, whole or not at all. Killed, the same command goes on where it was.",
+        help="The output, written whole or not at all. After a kill the same command goes on.",
     ),
 ]
 To = Annotated[
@@ -73,7 +73,7 @@ PatientColumn = Annotated[
     str | None, typer.Option("--patient-column", help="Its column of patients.")
 ]
 Lenient = Annotated[
-    bool, typer.Option("--lenient", help="Go on without texts of a corpus that are broken.")
+    bool, typer.Option("--lenient", help="Skip broken texts of a corpus instead of stopping.")
 ]
 Skipped = Annotated[
     Path | None,
@@ -82,7 +82,7 @@ Skipped = Annotated[
     ),
 ]
 Restart = Annotated[
-    bool, typer.Option("--restart", help="Throw away what a killed job found, and begin anew.")
+    bool, typer.Option("--restart", help="Throw away what a killed job has found, and begin again.")
 ]
 AsJsonLines = Annotated[
     bool,

@@ -36,7 +36,7 @@ class UnitChoice(StrEnum):
 
 
 class AccountantChoice(StrEnum):
-    """Whose epsilon counts."""
+    """The accountant whose epsilon counts."""
 
     PLD = "pld"
     RDP = "rdp"
@@ -51,7 +51,7 @@ class AdjacencyChoice(StrEnum):
 
 @app.command("plan")
 def plan(
-    examples: Annotated[int, typer.Option("--examples", help="Units in all.")],
+    examples: Annotated[int, typer.Option("--examples", help="The number of units.")],
     batch_size: Annotated[
         int, typer.Option("--batch-size", help="Expected units in a platform's step.")
     ],
@@ -68,11 +68,12 @@ def plan(
         int, typer.Option("--platforms", help="Platforms that share the units equally.")
     ] = 1,
     svg: Annotated[
-        Path | None, typer.Option("--svg", metavar="FILE", help="Draw both curves into a file.")
+        Path | None,
+        typer.Option("--svg", metavar="FILE", help="Write a figure of both curves to this file."),
     ] = None,
     json: JsonOption = False,
 ) -> None:
-    """Compute the noise multiplier for an epsilon, or the epsilon of one, by two accountants."""
+    """Compute the noise multiplier for an epsilon, or the reverse, by two accountants."""
     from fedner.privacy.planning import plan as make_plan
 
     made = make_plan(
@@ -144,7 +145,7 @@ def open_(
         int, typer.Option("--public-size", help="The public, rounded number of units.")
     ],
     accountant: Annotated[
-        AccountantChoice, typer.Option("--accountant", help="Whose epsilon counts.")
+        AccountantChoice, typer.Option("--accountant", help="The accountant whose epsilon counts.")
     ] = AccountantChoice.PLD,
     adjacency: Annotated[
         AdjacencyChoice | None,
@@ -156,9 +157,9 @@ def open_(
     ] = None,
     json: JsonOption = False,
 ) -> None:
-    """Open the ledger of a platform with its owner's budget; its key is made with it.
+    """Open a platform's ledger with its owner's budget, and make the ledger's key.
 
-    Only its owner opens a ledger and changes what it grants. A run asks; it never changes it.
+    Only its owner opens a ledger and changes its budget. A run only asks, and never changes it.
     """
     from fedner.privacy.budget import Budget
     from fedner.privacy.ledger_owner import open_ledger
@@ -184,13 +185,14 @@ def budget(
         int | None, typer.Option("--public-size", help="The public, rounded number of units.")
     ] = None,
     accountant: Annotated[
-        AccountantChoice | None, typer.Option("--accountant", help="Whose epsilon counts.")
+        AccountantChoice | None,
+        typer.Option("--accountant", help="The accountant whose epsilon counts."),
     ] = None,
     json: JsonOption = False,
 ) -> None:
     """Change what a ledger grants, for its owner; who, when, old and new are recorded in it.
 
-    What is left out stays as it is. What was spent stays spent.
+    What you leave out stays as it is. What was spent stays spent.
     """
     from fedner.errors import FednerError
     from fedner.privacy.ledger_owner import change_budget
@@ -253,7 +255,7 @@ def spent(
     ],
     json: JsonOption = False,
 ) -> None:
-    """What a run spent on every platform, or what a platform's ledger says over all runs."""
+    """Show what a run spent on every platform, or what a platform's ledger spent in all runs."""
     from fedner.cli.output import show_json
     from fedner.errors import FednerError
     from fedner.runs.folder import SETTINGS, RunFolder

@@ -26,7 +26,7 @@ LenientOption = Annotated[
     bool,
     typer.Option(
         "--lenient",
-        help="Where offset and quote differ the offset wins; what cannot be placed is skipped.",
+        help="If offset and quote differ, the offset wins; what cannot be placed is skipped.",
     ),
 ]
 OwnOption = Annotated[
@@ -35,7 +35,7 @@ OwnOption = Annotated[
         "--option",
         metavar="NAME=VALUE",
         help="An option of the format, e.g. scheme=BIO or tag_column=3; `fedner data formats` "
-        "lists them. May be repeated.",
+        "lists them. Repeatable.",
     ),
 ]
 EncodingOption = Annotated[

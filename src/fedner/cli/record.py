@@ -66,7 +66,8 @@ def _require_lines(found: "ReadRecord", path: Path, run: str | None) -> None:
 
     if not found.lines:
         raise FednerError(
-            f"there is no disclosure record at {path}", "Nothing was ever asked of this platform."
+            f"there is no disclosure record at {path}",
+            "No server has ever asked this platform for anything.",
         )
     runs = sorted({line.run for line in found.lines})
     if run is not None and run not in runs:
@@ -112,7 +113,7 @@ def _summary_lines(run: "RunDisclosure") -> Iterator[str]:
     if run.epsilon is not None:
         yield f"mechanism {run.mechanism}, epsilon {run.epsilon:.4g} at delta {run.delta:g}"
     elif run.updates and run.mechanism == "none":
-        yield "no differential privacy: nothing bounds what the updates tell"
+        yield "no differential privacy: nothing bounds what the updates reveal"
     for codes, count in run.refused.items():
         words = "; ".join(FAILURES.get(code, code) for code in codes.split(", "))
         yield f"refused: {count:,} x {codes} ({words})"

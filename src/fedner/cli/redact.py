@@ -92,8 +92,8 @@ def redact(
 ) -> None:
     """Replace found entities; everything else stays byte for byte. Taggers miss some.
 
-    `fedner redaction calibrate` chooses a threshold for a wanted recall and says what remains. The
-    same command again goes on where it was stopped, and redacts what is new.
+    `fedner redaction calibrate` chooses a threshold for the recall you want and says what remains.
+    The same command again goes on where it was stopped, and redacts what is new.
     """
     from fedner.cli.redact_tables import redact_tables, table_wish
     from fedner.inference.home_key import DateShift
@@ -270,7 +270,7 @@ def _patient_source(table: Path | None, pattern: str | None, key: Path | None) -
 def _refuse_at_home(key: Path | None, out: Path) -> None:
     if key is not None and key.resolve().is_relative_to(out.resolve()):
         raise FednerError(
-            f"{key} lies within {out}: the key stays at home",
+            f"{key} is inside {out}: the key must not be given away",
             "Move the key to a place that is not given away.",
         )
 
@@ -289,7 +289,7 @@ def _chosen(
     given = [threshold is not None, calibration is not None, no_threshold]
     if sum(given) > 1:
         raise FednerError(
-            "--threshold, --calibration and --no-threshold say different things", "Give one."
+            "--threshold, --calibration and --no-threshold exclude each other", "Give one."
         )
     if calibration is not None:
         return read_threshold(calibration, predictor.model.digest)
@@ -390,10 +390,10 @@ def _show(plan: "Plan", done: list[dict[str, Any]], chosen: "ChosenThreshold | N
         console.print(f"{before:,} of them were done before")
     show_place("written to", plan.target)
     if plan.audit is not None:
-        show_place("what was replaced where (keep it at home):", plan.audit)
+        show_place("what was replaced where (do not give it away):", plan.audit)
     if plan.rules.key is not None and plan.rules.patients is None:
-        console.print("every note counts as a patient of its own: --patients says otherwise")
+        console.print("every note counts as a separate patient, unless you give --patients")
     if plan.rules.keeps_names and plan.notes.root.is_dir():
-        said = "names of files and folders stayed as they were: do they name people?"
+        said = "names of files and folders are unchanged: do they name people?"
         console.print(said if plan.rules.key else f"{said} --key replaces them", style="yellow")
     show_what_remains(chosen)

@@ -10,15 +10,15 @@ MOST_DAYS = 365
 
 RemoveOption = Annotated[
     list[str] | None,
-    typer.Option("--remove", metavar="TYPE", help="A type to remove; others stay. Repeatable."),
+    typer.Option("--remove", metavar="TYPE", help="Remove only this type. Repeatable."),
 ]
 KeepOption = Annotated[
     list[str] | None,
-    typer.Option("--keep", metavar="TYPE", help="A type to keep; others go. Repeatable."),
+    typer.Option("--keep", metavar="TYPE", help="Remove all types but this one. Repeatable."),
 ]
 ThresholdOption = Annotated[
     float | None,
-    typer.Option("--threshold", help="Words of at least this probability go, e.g. 0.02."),
+    typer.Option("--threshold", help="Remove words of at least this probability, e.g. 0.02."),
 ]
 CalibrationOption = Annotated[
     Path | None,
@@ -27,19 +27,19 @@ CalibrationOption = Annotated[
     ),
 ]
 NoThresholdOption = Annotated[
-    bool, typer.Option("--no-threshold", help="Only what `fedner predict` finds goes.")
+    bool, typer.Option("--no-threshold", help="Remove only what `fedner predict` finds.")
 ]
 HowOption = Annotated[
     How | None,
     typer.Option(
         "--how",
-        help="By type; by a pseudonym from the key, dates shifted; or by a mask of the same "
-        "length. Default: pseudonym with --key, else type.",
+        help="Replace by type; by a pseudonym from the key, dates shifted; or by a mask of the "
+        "same length. Default: pseudonym with --key, else type.",
     ),
 ]
 KeyOption = Annotated[
     Path | None,
-    typer.Option("--key", help="The key that stays at home; `fedner redaction key` makes one."),
+    typer.Option("--key", help="The secret key; `fedner redaction key` makes one."),
 ]
 PatientsOption = Annotated[
     Path | None,
@@ -59,18 +59,20 @@ DateTypeOption = Annotated[
     ),
 ]
 MostDaysOption = Annotated[
-    int, typer.Option("--most-days", help="Dates of a patient move by at most so many days.")
+    int, typer.Option("--most-days", help="A patient's dates move by at most this many days.")
 ]
-DayFirstOption = Annotated[bool, typer.Option("--day-first", help="3/4/2021 is the 3rd of April.")]
+DayFirstOption = Annotated[
+    bool, typer.Option("--day-first", help="Read 3/4/2021 as the 3rd of April.")
+]
 KeepNamesOption = Annotated[
-    bool, typer.Option("--keep-file-names", help="With --key: names of files stay as they are.")
+    bool, typer.Option("--keep-file-names", help="With --key: keep the names of files.")
 ]
 AuditOption = Annotated[
     Path | None,
     typer.Option(
         "--audit",
-        help="The list of what was replaced where, which stays at home; for a folder by default "
-        "OUT.audit.jsonl.",
+        help="The list of what was replaced where, which must not be given away; for a folder by "
+        "default OUT.audit.jsonl.",
     ),
 ]
 FormatOption = Annotated[
@@ -88,11 +90,13 @@ TextColumns = Annotated[
     ),
 ]
 IdColumn = Annotated[
-    str | None, typer.Option("--id-column", help="Its column of ids; default: row numbers.")
+    str | None, typer.Option("--id-column", help="The table's column of ids; default: row numbers.")
 ]
 PatientColumn = Annotated[
     str | None,
-    typer.Option("--patient-column", help="Its column of patients, for pseudonyms and dates."),
+    typer.Option(
+        "--patient-column", help="The table's column of patients, for pseudonyms and dates."
+    ),
 ]
 CodeColumns = Annotated[
     list[str] | None,
@@ -116,25 +120,29 @@ DropColumns = Annotated[
 ]
 PatientName = Annotated[
     str | None,
-    typer.Option("--patient", help="Whose note standard input is, for pseudonyms and dates."),
+    typer.Option(
+        "--patient", help="The patient of the note on standard input, for pseudonyms and dates."
+    ),
 ]
 RestartOption = Annotated[
     bool,
-    typer.Option("--restart", help="Tables: throw away what a killed start found, begin anew."),
+    typer.Option(
+        "--restart", help="Tables: throw away what a killed run has found, and begin again."
+    ),
 ]
 OutOption = Annotated[
     Path | None,
     typer.Option(
         "--out",
-        help="Where redacted texts go; never over a file. Standard input goes to standard output "
-        "without it.",
+        help="Where to write redacted texts; files are never overwritten. Standard input goes to "
+        "standard output without it.",
     ),
 ]
 SourcesArgument = Annotated[
     list[Path],
     typer.Argument(
         metavar="INPUT...",
-        help="Text files, folders of .txt files, tables with --text-column, lines of JSON, or - "
-        "for standard input.",
+        help="Text files, folders of .txt files, tables with --text-column, JSON lines, or - for "
+        "standard input.",
     ),
 ]

@@ -113,8 +113,8 @@ def _refuse_structured(sources: list[Path]) -> None:
             raise FednerError(f"{each} is a table{said}", _NAME_COLUMN)
         if each.suffix.lower() in _STRUCTURED:
             raise FednerError(
-                f"{each} is no plain text by its name ({each.suffix})",
-                "Turn it into lines of JSON (fedner data convert) and redact those; or read it as "
+                f"{each} is not plain text, by its name ({each.suffix})",
+                "Turn it into JSON lines (fedner data convert) and redact those; or read it as "
                 "plain text: --format text.",
             )
 
@@ -182,7 +182,7 @@ def _pairs(sources: list[Path], out: Path, rules: "Rules", format: str) -> list[
         return [(files[0], out)]
     for each in sources:
         if each.is_dir() and out.resolve().is_relative_to(each.resolve()):
-            raise FednerError(f"{out} lies within {each}", "Choose a folder outside of it.")
+            raise FednerError(f"{out} is inside {each}", "Choose a folder outside of it.")
     pairs = [(file, out / _renamed(file, rules)) for file in files]
     names = Counter(target for _, target in pairs)
     if twice := [target for target, count in names.items() if count > 1]:
@@ -332,13 +332,13 @@ def _show(
         if done.result.resumed:
             console.print(f"{done.result.resumed:,} of the texts were done before")
         if done.kept:
-            said = f"columns that stayed as they were: {', '.join(done.kept)}"
+            said = f"unchanged columns: {', '.join(done.kept)}"
             console.print(f"{said} (--code-column, --date-column, --drop-column change them)")
         show_place("written to", done.job.out)
-        show_place("what was replaced where (keep it at home):", done.job.audit)
+        show_place("what was replaced where (do not give it away):", done.job.audit)
         if done.job.redaction.rules.key and done.job.redaction.columns.patient is None:
             console.print(
-                "every row counts as a patient of its own: --patient-column says otherwise"
+                "every row counts as a separate patient, unless you give --patient-column"
             )
         if done.result.skipped is not None:
             show_place("what was skipped, and why:", done.result.skipped)

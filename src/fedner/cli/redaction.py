@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from fedner.scoring import Interval
 
 app = typer.Typer(
-    help="What `fedner redact` needs: a key, and a threshold for a wanted recall.",
+    help="What `fedner redact` needs: a key, and a threshold for the recall you want.",
     no_args_is_help=True,
 )
 
@@ -31,7 +31,7 @@ DataPath = Annotated[
     typer.Argument(metavar="DATA", help="Annotated documents that the tagger was not trained on."),
 ]
 RecallOption = Annotated[
-    float, typer.Option("--recall", help="The share of mentions that has to go, e.g. 0.99.")
+    float, typer.Option("--recall", help="The share of mentions to remove, e.g. 0.99.")
 ]
 EachTypeOption = Annotated[
     bool, typer.Option("--each-type", help="Every type by itself has to reach the recall.")
@@ -41,9 +41,13 @@ MostLostOption = Annotated[
 ]
 OutOption = Annotated[
     Path | None,
-    typer.Option("--out", help="Where the threshold goes; by default into the tagger's folder."),
+    typer.Option(
+        "--out", help="Where to write the threshold; by default into the tagger's folder."
+    ),
 ]
-SeedOption = Annotated[int, typer.Option("--seed", help="Which documents choose.")]
+SeedOption = Annotated[
+    int, typer.Option("--seed", help="The seed that decides which documents choose the threshold.")
+]
 
 
 @app.command("key")
@@ -51,7 +55,7 @@ def key(
     path: Annotated[Path, typer.Argument(metavar="FILE", help="The new file.")],
     json: AsJson = False,
 ) -> None:
-    """Make a key for pseudonyms and shifted dates. It stays at home: who has it can undo them."""
+    """Make a key for pseudonyms and shifted dates. Keep it secret: with it they can be undone."""
     from fedner.cli.output import console, show_json, show_place
     from fedner.inference.home_key import make_key
 
@@ -60,7 +64,7 @@ def key(
         show_json({"key": path, "fingerprint": made.fingerprint})
         return
     show_place("new key:", path, f" (fingerprint {made.fingerprint})")
-    console.print("Keep it at home, and keep a copy: without it pseudonyms change.", style="dim")
+    console.print("Keep it secret, and keep a copy: without it pseudonyms change.", style="dim")
 
 
 @app.command("calibrate")
@@ -82,9 +86,9 @@ def calibrate(
     context: MovedContext = None,
     json: AsJson = False,
 ) -> None:
-    """Choose the threshold of `fedner redact` for a wanted recall, and say what remains.
+    """Choose the threshold of `fedner redact` for the recall you want, and say what remains.
 
-    Half of the documents choose, the other half measures; a patient's documents stay together.
+    Half of the documents choose it, the other half measures; a patient's documents stay together.
     """
     from fedner.cli.output import show_json
     from fedner.inference.calibration import HALF, Wish
@@ -176,7 +180,9 @@ def _show(chosen: "ChosenThreshold", place: Path, unknown: dict[str, int]) -> No
         for label, each in (*measured.by_type.items(), ("all", measured.overall))
     ]
     columns = ("type", "mentions", "remain", "of 1,000", "95 % interval")
-    title = f"What remains: {measured.groups:,} patients or documents that had no say"
+    title = (
+        f"What remains: {measured.groups:,} patients or documents that played no part in the choice"
+    )
     console.print(table(title, columns, rows))
     console.print(f"{remain_words('mentions', measured).capitalize()}.")
     lost = measured.lost
@@ -189,7 +195,7 @@ def _show(chosen: "ChosenThreshold", place: Path, unknown: dict[str, int]) -> No
         f"{100 * wanted:g} %; measured on others: {100 * reached:.1f} %."
     )
     if 1 - measured.overall.share.low < wanted:
-        console.print("That is clearly less than wanted: ask for more.", style="yellow")
+        console.print("That is clearly less than you asked for: ask for more.", style="yellow")
     for label, count in unknown.items():
         said = f"not counted: {count:,} mentions of {label}, a type that the tagger does not know"
         console.print(said, style="yellow")

@@ -20,9 +20,7 @@ _MINUTE, _HOUR = 60, 3600
 Name = Annotated[
     str | None, typer.Argument(metavar="[NAME]", help="Which study; --list shows all.")
 ]
-Data = Annotated[
-    Path | None, typer.Option("--data", help="A folder of corpora, found there by name.")
-]
+Data = Annotated[Path | None, typer.Option("--data", help="A folder that holds corpora by name.")]
 Platforms = Annotated[
     list[str] | None,
     typer.Option("--platform", help="NAME, or NAME=PATH[:FORMAT]; several times."),
@@ -49,16 +47,19 @@ Rehearse = Annotated[
 Resume = Annotated[bool, typer.Option("--resume", help="Go on with what --out holds.")]
 Reuse = Annotated[
     list[Path] | None,
-    typer.Option("--reuse", help="A study whose equal trainings are taken over; several times."),
+    typer.Option("--reuse", help="A study whose identical trainings are reused. Repeatable."),
 ]
 Seconds = Annotated[
-    float | None, typer.Option("--seconds", help="Begin no training after so long.")
+    float | None, typer.Option("--seconds", help="Begin no training after this many seconds.")
 ]
 Redraw = Annotated[
-    bool, typer.Option("--redraw", help="Make tables and figures of --out's rows again; no data.")
+    bool,
+    typer.Option(
+        "--redraw", help="Make tables and figures again from the rows in --out; needs no data."
+    ),
 ]
 OnlyPlan = Annotated[
-    bool, typer.Option("--plan", help="Show what would be run and how long, and stop.")
+    bool, typer.Option("--plan", help="Show what would run and how long it takes, and stop.")
 ]
 List = Annotated[bool, typer.Option("--list", help="Show every study.")]
 
@@ -84,7 +85,7 @@ def reproduce(
     list_: List = False,
     json: AsJson = False,
 ) -> None:
-    """Run a study of a paper, or one beyond them: rows, tables, figures and one page."""
+    """Run a paper's study or a further one: rows, tables, figures and one page."""
     if list_ or name is None:
         _show_list(as_json=json)
         return
@@ -357,4 +358,4 @@ def _show_result(study: "Reproduction", inputs: "Inputs", shown: "Shown", *, as_
         console.print(f"- {note}")
     if inputs.is_rehearsal:
         console.print(REHEARSAL, style="bold")
-    show_place("all of it on one page:", inputs.out / PAGE, " (opens offline)")
+    show_place("everything on one page:", inputs.out / PAGE, " (opens offline)")

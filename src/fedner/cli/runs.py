@@ -34,7 +34,7 @@ def compare(
     first: Annotated[Path, typer.Argument(metavar="FIRST", help="A run folder.")],
     second: Annotated[Path, typer.Argument(metavar="SECOND", help="Another one.")],
     method: MethodOption = "federated",
-    seed: Annotated[int, typer.Option("--seed", help="The seed of the resampling.")] = 1,
+    seed: Annotated[int, typer.Option("--seed", help="The seed for resampling.")] = 1,
     json: JsonOption = False,
 ) -> None:
     """Compare two runs: a paired test on every platform, SECOND against FIRST."""

@@ -32,7 +32,7 @@ TypeBlindOption = Annotated[
     bool,
     typer.Option(
         "--type-blind",
-        help="Relaxed scores do not ask for the same type, nor for one that GOLD annotates.",
+        help="Relaxed scores ignore types, and count types that GOLD does not annotate.",
     ),
 ]
 SeedOption = Annotated[int, typer.Option("--seed", help="The seed of the bootstrap.")]
@@ -174,7 +174,7 @@ def _show(found: Compared) -> None:
             f"always says O has {100 * always_o.f1:.2f}"
         )
     if ignored := sum(scores.ignored_predicted.values()):
-        where = "in the type-blind scores alone" if found.is_type_blind else "in no score"
+        where = "only in the type-blind scores" if found.is_type_blind else "in no score"
         console.print(
             f"{ignored:,} predictions of types that the gold corpus does not annotate, {where}: "
             f"{', '.join(scores.ignored_predicted)}"

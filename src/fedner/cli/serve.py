@@ -30,7 +30,10 @@ ServedModels = Annotated[
 ]
 Platforms = Annotated[
     list[str] | None,
-    typer.Option("--platform", help="Of a run, whose taggers; by default all. Repeatable."),
+    typer.Option(
+        "--platform",
+        help="Of a run: the platform whose taggers to serve; default: all. Repeatable.",
+    ),
 ]
 Host = Annotated[str, typer.Option("--host", help="The address; any but loopback needs a token.")]
 Port = Annotated[
@@ -40,31 +43,37 @@ TokenFile = Annotated[
     Path | None,
     typer.Option(
         "--token-file",
-        help="A file with the token that requests have to carry, readable by its owner alone; "
-        "else the variable FEDNER_SERVICE_TOKEN.",
+        help="A file with the token that requests must carry, readable only by its owner; else the "
+        "variable FEDNER_SERVICE_TOKEN.",
     ),
 ]
 HostNames = Annotated[
     list[str] | None,
     typer.Option(
-        "--host-name", help="A name that the service goes by, as behind a proxy. Repeatable."
+        "--host-name",
+        help=(
+            "A host name under which the service is reached, for example behind a proxy. "
+            "Repeatable."
+        ),
     ),
 ]
 MostBytes = Annotated[int, typer.Option("--most-bytes", min=1_000, help="The largest request.")]
 Seconds = Annotated[
-    float, typer.Option("--seconds", min=0.1, help="How long a request may be worked on.")
+    float, typer.Option("--seconds", min=0.1, help="The most seconds that a request may take.")
 ]
 Threads = Annotated[
     int | None,
-    typer.Option("--threads", min=1, help="Requests at a time; default: the processors."),
+    typer.Option(
+        "--threads", min=1, help="How many requests run at a time; default: as many as processors."
+    ),
 ]
 Precision = Literal["float32", "bfloat16"]
 PrecisionOption = Annotated[
     Precision,
     typer.Option(
         "--precision",
-        help="bfloat16: frozen transformers compute in half precision, quicker where the "
-        "processor has it; confidences differ a little.",
+        help="bfloat16: frozen transformers compute in half precision, quicker if the processor "
+        "supports it; confidences differ a little.",
     ),
 ]
 AsJsonLine = Annotated[
@@ -168,7 +177,7 @@ def _say(catalog: "Catalog", address: str, settings: "WebSettings") -> None:
     if settings.token is not None:
         console.print("Requests carry the token; the page asks for it.", style="dim")
     if settings.is_open:
-        words = "Texts and the token travel unencrypted: put a proxy with TLS before it."
+        words = "Texts and the token are sent unencrypted: put a proxy with TLS in front of it."
         console.print(words, style="yellow")
 
 

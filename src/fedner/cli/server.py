@@ -30,7 +30,7 @@ def request(
     ] = None,
     json: AsJson = False,
 ) -> None:
-    """Make the server's keys, and a request for their certificates; again: to renew them."""
+    """Make the server's keys and a request for their certificates; run it again to renew them."""
     from fedner.cli.identity_view import write_request
     from fedner.runs.deployment.homes import ServerHome
     from fedner.runs.deployment.taking_part import request_server
@@ -61,7 +61,7 @@ def install(
 
 @app.command()
 def show(home: Home = _HOME, json: AsJson = False) -> None:
-    """Show whose home this is, its fingerprints, and when its certificate ends."""
+    """Show this home's owner and fingerprints, and when its certificate ends."""
     from fedner.cli.identity_view import home_facts, show_facts
     from fedner.cli.output import show_json
     from fedner.runs.deployment.homes import ServerHome

@@ -14,7 +14,7 @@ app = typer.Typer(no_args_is_help=True, rich_markup_mode="rich")
 
 @app.callback()
 def group() -> None:
-    """The study that everyone knows, and the settings that each platform keeps at home."""
+    """The study that everyone knows, and the settings that each platform keeps to itself."""
 
 
 @app.command()
@@ -25,8 +25,8 @@ def write(
 ) -> None:
     """Write study.toml and NAME/platform.toml from a federation file.
 
-    Word vectors and encoder are opened for their digests. A public size that the file does not
-    declare is counted.
+    Opens word vectors and encoder to compute their digests. Counts a public size that the file
+    does not declare.
     """
     from fedner.cli.output import show_json, show_place
     from fedner.runs.checks import read_settings
@@ -54,14 +54,14 @@ def check(
     study: Annotated[Path, typer.Argument(metavar="STUDY", help="A study file.")],
     platforms: Annotated[
         list[Path] | None,
-        typer.Argument(metavar="[PLATFORM]...", help="Files of platforms' own settings."),
+        typer.Argument(metavar="[PLATFORM]...", help="Files with platforms' own settings."),
     ] = None,
     json: AsJson = False,
 ) -> None:
     """Print every problem of a study, and of platforms' own settings; exit with 2 if any.
 
-    Of a platform its files, the digests of its embeddings, its types, its ledger and its policy
-    are checked, and its texts are read. Nothing is written, nothing leaves.
+    For a platform it checks files, digests of embeddings, types, ledger and policy, and reads
+    the texts. It writes nothing and sends nothing.
     """
     from fedner.cli.output import show_json
     from fedner.runs.study_files import check_files

@@ -40,7 +40,7 @@ Out = Annotated[
     Path,
     typer.Option(
         "--out",
-        help="Write the suggestions here, whole or not at all. Killed, the same command goes on.",
+        help="The output, written whole or not at all. After a kill the same command goes on.",
     ),
 ]
 To = Annotated[
@@ -52,7 +52,7 @@ To = Annotated[
         "--out decides: .json Label Studio, .xml BioC, .jsonl fedner's own.",
     ),
 ]
-Count = Annotated[int, typer.Option("--count", "-n", help="How many to suggest.")]
+Count = Annotated[int, typer.Option("--count", "-n", help="How many texts to suggest.")]
 UnitOption = Annotated[
     UnitName,
     typer.Option("--unit", help="What an annotator opens: whole notes, or sentences of them."),
@@ -62,18 +62,18 @@ By = Annotated[
     typer.Option(
         "--by",
         metavar="RANKING",
-        help="both: of the most uncertain those that represent the others; uncertainty or "
-        "diversity alone; random, to compare with.",
+        help="both: from the most uncertain, those that represent the others; uncertainty or "
+        "diversity alone; random, for comparison.",
     ),
 ]
 NotIn = Annotated[
     list[Path] | None,
     typer.Option(
         "--not-in",
-        help="A corpus that is annotated already: its texts are not suggested. Several times.",
+        help="An annotated corpus, whose texts are not suggested. Repeatable.",
     ),
 ]
-Seed = Annotated[int, typer.Option("--seed", help="Names what is drawn: --by random.")]
+Seed = Annotated[int, typer.Option("--seed", help="The seed of --by random.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print what was suggested as JSON.")]
 
 
@@ -101,9 +101,9 @@ def suggest(
     device: Annotated[Device, typer.Option("--device", help="Where to run.")] = "cpu",
     json: AsJson = False,
 ) -> None:
-    """Choose the unlabelled notes to annotate next: those of which a tagger is least sure.
+    """Choose the unlabelled notes to annotate next: those about which a tagger is least sure.
 
-    They are written with what the tagger found in them, to be corrected in an annotation tool.
+    It writes them with what the tagger found in them, for you to correct in an annotation tool.
     """
     from fedner.inference.several import open_inputs
     from fedner.inference.suggestions import Chooser, Fresh, Judging, check_count

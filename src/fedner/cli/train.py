@@ -36,7 +36,7 @@ def train(
     assignments: ChangedKeys = None,
     json: AsJson = False,
 ) -> None:
-    """Train a federation on this machine: its file is checked, then rounds, scores and a report."""
+    """Train a federation on this machine: check its file, then rounds, scores and a report."""
     from fedner.cli.output import show_json
 
     settings, folder = resolve(
@@ -74,8 +74,8 @@ def resolve(
         settings = read_halves(source, platforms, assignments, initial)
     elif initial is not None:
         raise FednerError(
-            "--initial belongs to a study with --platform FILE",
-            f"A federation file says it itself: --set 'model.initial=\"{initial}\"'.",
+            "--initial is for a study with --platform FILE",
+            f"For a federation file use --set 'model.initial=\"{initial}\"'.",
         )
     else:
         settings = read_settings(source, assignments)

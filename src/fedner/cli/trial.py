@@ -20,20 +20,20 @@ if TYPE_CHECKING:
 def trial(
     number: Annotated[int, typer.Option("-n", "--number", help="How many platforms.")] = 3,
     rounds: Annotated[
-        int | None, typer.Option("--rounds", min=1, help="How long they train.")
+        int | None, typer.Option("--rounds", min=1, help="The number of rounds.")
     ] = None,
     out: Annotated[
         Path | None,
         typer.Option(
-            "--out", metavar="FOLDER", help="Keep all homes there; default: keep nothing."
+            "--out", metavar="FOLDER", help="Keep all homes in this folder; default: keep nothing."
         ),
     ] = None,
     json: AsJson = False,
 ) -> None:
     """Try a federation on this machine: real processes, mutual TLS on loopback, synthetic text.
 
-    Authority, server, platforms and a newcomer get keys and certificates; the server and all
-    platforms run; they train; the newcomer fetches the model; everything is torn down.
+    Authority, server, platforms and a newcomer get keys and certificates. The server and all
+    platforms start and train; the newcomer fetches the model; then everything is removed.
     """
     from fedner.runs.deployment.trial_run import running_trial, trial_settings
 

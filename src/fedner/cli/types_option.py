@@ -12,7 +12,7 @@ Types = Annotated[
     typer.Option(
         "--types",
         metavar="NAME=DESCRIPTION",
-        help='A type and what it means, as "Dosage=amount of a drug". May be repeated.',
+        help='A type and what it means, as "Dosage=amount of a drug". Repeatable.',
     ),
 ]
 

@@ -24,10 +24,11 @@ def watch(
         ),
     ],
     name: Annotated[
-        str | None, typer.Option("--run", metavar="NAME", help="Of a home; default: the newest.")
+        str | None,
+        typer.Option("--run", metavar="NAME", help="The run of a home; default: the newest."),
     ] = None,
     once: Annotated[
-        bool, typer.Option("--once", help="Print how it stands as a table, and end.")
+        bool, typer.Option("--once", help="Print its state as a table, and stop.")
     ] = False,
     json: AsJson = False,
     tensorboard: Annotated[
@@ -35,11 +36,14 @@ def watch(
         typer.Option(
             "--tensorboard",
             metavar="FOLDER",
-            help="Write event files for TensorBoard, as long as the run goes on, and no page.",
+            help="Write event files for TensorBoard while the run goes on; no page.",
         ),
     ] = None,
     host: Annotated[
-        str, typer.Option("--host", help="Where the page listens; beyond this machine: a token.")
+        str,
+        typer.Option(
+            "--host", help="The address of the page; any but this machine's own needs a token."
+        ),
     ] = "127.0.0.1",
     port: Annotated[
         int | None,
@@ -47,11 +51,15 @@ def watch(
     ] = None,
     host_name: Annotated[
         list[str] | None,
-        typer.Option("--host-name", metavar="NAME", help="Another name of this machine; repeat."),
+        typer.Option(
+            "--host-name", metavar="NAME", help="Another name of this machine. Repeatable."
+        ),
     ] = None,
     token_file: Annotated[
         Path | None,
-        typer.Option("--token-file", metavar="FILE", help="A token that the page asks for."),
+        typer.Option(
+            "--token-file", metavar="FILE", help="A file with the token that the page asks for."
+        ),
     ] = None,
     browser: Annotated[bool, typer.Option("--open", help="Open the page in the browser.")] = False,
 ) -> None:

@@ -228,7 +228,7 @@ class _Unpacking:
         if self.num_bytes > min(allowed, MAX_TOTAL_BYTES):
             limit = min(allowed, MAX_TOTAL_BYTES) // 2**20
             raise FednerError(
-                f"{self.archive}: more than {limit:,} MiB come out of its {self._size:,} bytes",
+                f"{self.archive}: its {self._size:,} bytes unpack to more than {limit:,} MiB",
                 f"At most {MAX_RATIO} times its size and {MAX_TOTAL_BYTES // 2**30} GiB are "
                 "unpacked; if the archive is in order, unpack it yourself and name the folder.",
             )
@@ -264,7 +264,8 @@ class _Unpacking:
         is_outside = name.startswith("/") or _DRIVE.match(name) or ".." in parts or "\0" in name
         if is_outside or len(parts) > MAX_DEPTH:
             raise FednerError(
-                f"{self.archive}: the entry {name[:100]!r} leads out of the archive or too deep",
+                f"{self.archive}: the entry {name[:100]!r} leads outside the archive or is "
+                "too deep",
                 "Such an archive is not read. If you trust it, unpack it yourself with care.",
             )
         return parts
@@ -282,7 +283,7 @@ class _Unpacking:
             ) from error
         if not any(self.target.folder.iterdir()):
             raise FednerError(
-                f"{self.archive}: damaged or no archive of a known kind ({error})",
+                f"{self.archive}: damaged, or not a known kind of archive ({error})",
                 "Copy it again; .zip and .tar (plain, .gz, .xz, .bz2) can be read.",
             ) from error
         found = f"damage after {self.num_members} entries ({error})"

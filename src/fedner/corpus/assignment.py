@@ -82,7 +82,7 @@ def keyed_split(sentences: Sequence[Sentence], *, by: Unit, test: float, key: by
         if not found:
             raise FednerError(
                 f"Split by {by} with the platform's key: none of {len(sentences):,} sentences "
-                f"fell on the {side} side, of which {test:g} are to be tested on.",
+                f"fell on the {side} side; the share to test on is {test:g}.",
                 "Take another share, or more data: the key decides for each unit by itself.",
             )
     return Split(gather(trained), gather(tested))

@@ -205,13 +205,14 @@ def _compiled(pattern: str) -> "re.Pattern[str]":
         found = re.compile(pattern)
     except re.error as error:
         raise FednerError(
-            f"patients: the pattern {pattern!r} is no regular expression ({error})",
+            f"patients: the pattern {pattern!r} is not a regular expression ({error})",
             f"Write one with the group (?P<{GROUP}>...), for example ^(?P<{GROUP}>[^/_]+)_.",
         ) from None
     if GROUP not in found.groupindex:
         raise FednerError(
             f"patients: the pattern {pattern!r} has no group named {GROUP}",
-            f"Put what names the patient into (?P<{GROUP}>...), for example ^(?P<{GROUP}>[^/_]+)_.",
+            f"Put the part that names the patient into (?P<{GROUP}>...), for example "
+            f"^(?P<{GROUP}>[^/_]+)_.",
         )
     return found
 

@@ -135,7 +135,7 @@ def _check_carried(entity: Entity, previous: Entity, length: int, would_merge: b
         )
     if would_merge:
         raise FednerError(
-            f"scheme IO cannot keep apart two adjacent {entity.label} entities that meet at token "
+            f"scheme IO cannot separate two adjacent {entity.label} entities that meet at token "
             f"{entity.start}",
             "Use IOB1, BIO, BIOES or BILOU.",
         )

@@ -77,7 +77,7 @@ def segment(document: Document, policy: SentencePolicy) -> list[tuple[int, int]]
         return _trimmed(document.text, split_by_rule(document.text))
     if document.segments is None:
         raise FednerError(
-            f'document "{document.id}": its file marks no sentences, so none are as given',
+            f'document "{document.id}": its file marks no sentences, so there are none "as given"',
             'Choose the sentence policy "line" or "rule".',
         )
     return _trimmed(document.text, ((part.start, part.end) for part in document.segments))

@@ -389,7 +389,7 @@ class Answering:
 
     def _spill_path(self) -> Path:
         if self._spill is None:
-            raise FednerError(f"platform {self.name!r} has no state put aside")
+            raise FednerError(f"platform {self.name!r} has no spilled state")
         return Path(self._spill.name) / "state"
 
     def _drop_spill(self) -> None:

@@ -95,7 +95,7 @@ def require_quorum(
         return
     wanted = "all" if quorum is None else f"at least {quorum}"
     raise FednerError(
-        f"{what}: {num_answered} of {num_asked} platforms answered soundly; expected {wanted} "
+        f"{what}: {num_answered} of {num_asked} platforms gave a valid answer; expected {wanted} "
         f"({'; '.join([*reasons, *refused])})",
         "Fix those platforms and resume the run, or give a quorum.",
     )

@@ -31,7 +31,7 @@ def platform_folder(folder: Path, platform: str) -> Path:
     if not re.fullmatch(r"[\w][\w. -]*", platform) or platform.endswith((".", " ")):
         raise FednerError(
             f"platform name: found {platform!r}; expected letters, digits, '-', '_', '.' or blanks",
-            "Platforms have folders of their own: choose a name that can be one.",
+            "Each platform has its own folder: choose a name that can be a folder's.",
         )
     return folder / PLATFORMS / platform
 

@@ -282,7 +282,7 @@ def sliced_units(
     if settings.num_slices > 1 and not (key or settings.source.is_simulation):
         raise FednerError(
             f"{settings.num_slices} slices of a deployed platform without its key",
-            "Take the key of the platform's ledger.",
+            "Use the key of the platform's ledger.",
         )
     every = units_of(sentences, unit)
     return sliced(sentences, every, settings.num_slices, settings.slicing, key)

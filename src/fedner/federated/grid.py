@@ -52,7 +52,7 @@ class Grid:
         if not is_power or not 2.0**-500 <= self.step <= 2.0**500:
             raise FednerError(
                 f"grid: found the step {self.step!r}; expected a power of two",
-                "With another step numbers would be rounded twice.",
+                "With any other step, numbers would be rounded twice.",
             )
         if self.bits not in _WIDTHS:
             raise FednerError(f"grid: found {self.bits!r} bits; expected 32 or 64")

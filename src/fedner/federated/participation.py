@@ -32,7 +32,7 @@ def check_participation(rule: Participation, num_platforms: int) -> None:
     if rule.quorum is not None and not 1 <= rule.quorum <= asked:
         raise FednerError(
             f"participation: found a quorum of {rule.quorum} of {asked} platforms asked",
-            f"Give a quorum between 1 and {asked}, or leave it out to want all.",
+            f"Give a quorum between 1 and {asked}, or leave it out to require all.",
         )
 
 

@@ -424,7 +424,7 @@ def _check(settings: RunSettings, engine: Engine, folder: Path | None) -> None:
     if settings.summation.hides_updates and settings.rule is not WeightedMean:
         raise FednerError(
             f"summation {settings.summation.name!r} with another rule than the mean",
-            "Updates that nobody sees cannot be sorted or bounded: take the rule 'mean'.",
+            "Hidden updates cannot be sorted or bounded: use the rule 'mean'.",
         )
     if settings.checkpoint_every and folder is None:
         raise FednerError("checkpoints need a folder", "Name one, or set checkpoint_every to 0.")
@@ -444,7 +444,7 @@ def _check_noise(algorithm: Algorithm, settings: RunSettings, folder: Path | Non
         raise FednerError(
             f"summation {settings.summation.name!r} with weighting {algorithm.weighting!r} and "
             "noise at the server; expected weighting 'size'",
-            "Updates that nobody sees cannot be scaled before the noise.",
+            "Hidden updates cannot be scaled before the noise.",
         )
     sizes, batch = settings.public_sizes.values(), settings.batch_size
     steps = max(algorithm.steps(batch, size / noise.num_slices) for size in sizes)

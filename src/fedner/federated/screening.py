@@ -298,7 +298,7 @@ class Screen:
         if self.on_refusal == "stop":
             raise FednerError(
                 f"the update of platform {platform!r} was refused: {message}",
-                'Look at that platform, then resume; or set on_refusal to "continue".',
+                'Check that platform, then resume; or set on_refusal to "continue".',
             )
 
 

@@ -51,7 +51,7 @@ class ServerNoise:
         if self.mechanism.on_sum is None:
             raise FednerError(
                 f"mechanism {self.mechanism.name!r} adds no noise at the server",
-                "Its noise is the platforms' own: run without the server's.",
+                "The platforms add its noise: run without noise at the server.",
             )
         return self.mechanism.on_sum
 

@@ -46,7 +46,7 @@ class Wish:
         if not 0 < self.recall < 1:
             raise FednerError(
                 f"recall: found {self.recall}; expected a share between 0 and 1, both excluded",
-                "Write 99 % as 0.99. Every single mention cannot be promised.",
+                "Write 99 % as 0.99. A recall of 100 % cannot be promised.",
             )
         if not 0 <= self.most_lost <= 1:
             raise FednerError(
@@ -169,7 +169,7 @@ def _check_cost(
         f"a recall of {100 * wish.recall:g} % cannot be reached: it would remove "
         f"{100 * lost / len(others):.0f} % of the other words, and at most "
         f"{100 * wish.most_lost:g} % may be lost",
-        f"{_floored(reached)} % can be reached within that bound: ask for that, train the tagger "
+        f"{_floored(reached)} % is possible within that bound: ask for that, train the tagger "
         "on more data, or allow more words to be lost with --most-lost.",
     )
 

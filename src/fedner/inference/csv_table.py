@@ -180,7 +180,7 @@ class CsvTable:
             ) from error
         except csv.Error as error:
             raise FednerError(
-                f"{self.name}: the row that begins in line {line:,} is no "
+                f"{self.name}: the row that begins in line {line:,} is not valid "
                 f"{self._format.upper()}: {error}",
                 'Quote texts with line breaks or quotes in them: "..." with "" for a quote.',
             ) from error

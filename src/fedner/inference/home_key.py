@@ -89,7 +89,7 @@ def read_key(path: Path) -> HomeKey:
         mode = path.stat().st_mode
         data = path.read_bytes()[: 4 * KEY_BYTES].strip()
     except OSError as error:
-        raise FednerError(f"{path}: no key can be read: {error.strerror}", _MAKE_ONE) from error
+        raise FednerError(f"{path}: the key cannot be read: {error.strerror}", _MAKE_ONE) from error
     if os.name == "posix" and mode & (stat.S_IRWXG | stat.S_IRWXO):
         raise FednerError(
             f"{path}: found mode {stat.S_IMODE(mode):04o}; expected a key that only its owner may "
@@ -102,7 +102,7 @@ def read_key(path: Path) -> HomeKey:
         secret = b""
     if len(secret) != KEY_BYTES:
         raise FednerError(
-            f"{path} is no key: expected {2 * KEY_BYTES} hexadecimal digits", _MAKE_ONE
+            f"{path} is not a key: expected {2 * KEY_BYTES} hexadecimal digits", _MAKE_ONE
         )
     return HomeKey(secret)
 
@@ -125,7 +125,7 @@ class DateShift:
         if self.most_days < LEAST_SHIFT:
             raise FednerError(
                 f"most days of a shift: found {self.most_days}; expected at least {LEAST_SHIFT}",
-                "A smaller shift would leave the month of many dates as it is.",
+                "A smaller shift would leave many dates in the same month.",
             )
 
 

@@ -120,7 +120,7 @@ def open_input(
             return _of_notes(notes)
     if encoding is not None:
         raise FednerError(
-            f"--encoding {encoding} is for files of text; {source} is a corpus",
+            f"--encoding {encoding} is for text files; {source} is a corpus",
             "Leave it out, or add --format text.",
         )
     _, documents, log = open_corpus(source, format)
@@ -225,7 +225,7 @@ def _refuse_mixture(source: Path, format: str) -> None:
         raise FednerError(
             f"{source} holds both a corpus ({format}) and {len(strange):,} other text files: "
             f"{', '.join(strange[:3])}{', ...' if len(strange) > 3 else ''}",
-            "Name the file that is meant, or choose: --format text reads the .txt files as notes, "
+            "Name the file that you mean, or choose: --format text reads the .txt files as notes, "
             f"--format {format} the corpus.",
         )
 
@@ -248,7 +248,7 @@ def _standard_input(format: str, encoding: str | None, stdin: BinaryIO | None) -
     if format not in (AUTO, TEXT):
         raise FednerError(
             f"standard input cannot be read as {format}",
-            "It is read as text, or with --format lines each line as a document.",
+            "Standard input is read as text, or with --format lines, each line as a document.",
         )
     data = b"" if stdin is None else stdin.read()
     text = decode_text(data, Path("standard input"), encoding).text

@@ -140,9 +140,7 @@ class Job:
         """
         for folder in inputs:
             if folder.is_dir() and self.out.resolve().is_relative_to(folder.resolve()):
-                raise FednerError(
-                    f"{self.out} lies within {folder}", "Choose a place outside of it."
-                )
+                raise FednerError(f"{self.out} is inside {folder}", "Choose a place outside it.")
         if self._is_placed():
             return
         # A list without its output may stand where a job was killed between the two.
@@ -264,8 +262,8 @@ class Job:
     def _compare(self, document: Document | None, record: Mapping[str, Any]) -> None:
         if document is None or (document.id, document.text) != (record["id"], record["text"]):
             raise FednerError(
-                f"the inputs changed since {self.out} was begun, at the note {record['id']!a}",
-                f"Bring back the inputs as they were, or begin again: {_ANEW}",
+                f"the inputs have changed since {self.out} was begun, at the note {record['id']!a}",
+                f"Restore the inputs, or begin again: {_ANEW}",
             )
 
     def _finish(self, tagger: Reads, opened: PredictionInput, counts: _Counts) -> JobResult:

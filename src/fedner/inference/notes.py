@@ -172,7 +172,7 @@ def refuse_repeats(sources: Sequence[Path]) -> None:
         within = [folder for folder in folders if folder in place.parents]
         if within and str(each) != "-":
             raise FednerError(
-                f"{each} lies within {within[0]}, which is named too", "Name one of them."
+                f"{each} is inside {within[0]}, which is named too", "Name one of them."
             )
 
 

@@ -62,7 +62,9 @@ def export_onnx(model: LoadedTagger, folder: Path, precision: Precision = "float
     if precision == "int8":
         graph = with_int8_lstms(graph)
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
-        raise FednerError(f"{folder} is already there", "Name another folder: none is overwritten.")
+        raise FednerError(
+            f"{folder} is already there", "Name another folder: nothing is overwritten."
+        )
     card = _describe(model, {each.name for each in graph.graph.input}, precision)
     try:
         if folder.exists():

@@ -65,8 +65,8 @@ def _members(tagger: AnyTagger) -> tuple[Tagger, ...]:
         return (tagger,)
     if tagger.embeddings.words.trainable:
         raise FednerError(
-            "the tagger cannot be exported as ONNX: it is an average of taggers that trained their "
-            "word tables, and the export has room for one table",
+            "the tagger cannot be exported as ONNX: it is an average of taggers that trained "
+            "their word tables, and an export can hold only one table",
             "Export a tagger with frozen word vectors, or one of the members.",
         )
     return tagger.taggers

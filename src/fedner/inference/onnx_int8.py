@@ -40,7 +40,7 @@ def with_int8_lstms(model: "ModelProto") -> "ModelProto":
     lstms = [node for node in made.graph.node if node.op_type == "LSTM"]
     if not lstms:
         raise FednerError(
-            "the tagger has no LSTM, so it gains nothing by 8 bits", "Leave out --precision int8."
+            "the tagger has no LSTM, so 8 bits bring no gain", "Leave out --precision int8."
         )
     for node in lstms:
         _quantize(node, weights, made)

@@ -41,7 +41,7 @@ GRAPH, TABLE, VOCABULARY, CARD = "model.onnx", "words.bin", "vocabulary.json", "
 KIND, VERSION = "fedner ONNX tagger", 1
 # Cells of a padded batch: enough to keep the processor busy, few enough to fit into its caches.
 BATCH_CELLS = 2_048
-_UNHARMED = "Take an unharmed copy of the folder, or export the tagger again."
+_UNHARMED = "Use an undamaged copy of the folder, or export the tagger again."
 
 Emissions = NDArray[np.float32]
 Indices = NDArray[np.int64]
@@ -271,7 +271,7 @@ def _read_card(folder: Path) -> dict[str, Any]:
     path = folder / CARD
     if not path.is_file():
         raise FednerError(
-            f"{folder} holds no exported tagger: {CARD} is not there",
+            f"{folder} holds no exported tagger: {CARD} is missing",
             "Name a folder that `fedner export` wrote.",
         )
     card = read_sealed(path, KIND, VERSION, _UNHARMED)
@@ -290,7 +290,7 @@ def _check_encoder(origin: Mapping[str, Any] | None, encoder: TokenFeatures | No
     wanted = f"{origin['kind']} {origin['name']!r} (sha256 {origin['sha256'][:16]}...)"
     if encoder is None:
         raise FednerError(
-            f"the tagger reads context features of {wanted}, which are no part of the export",
+            f"the tagger reads context features of {wanted}, which are not part of the export",
             "Pass what computes them as `context=`, such as FlairEncoder.load(path).",
         )
     found = getattr(encoder, "origin", None)

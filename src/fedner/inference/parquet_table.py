@@ -87,8 +87,8 @@ class ParquetTable:
             batch = attempt(lambda: next(batches, None))
             if isinstance(batch, Fault):
                 raise FednerError(
-                    f"{self._path}: cannot be read behind row {number:,}: {batch.found}",
-                    "Take an unharmed copy of the file.",
+                    f"{self._path}: cannot be read after row {number:,}: {batch.found}",
+                    "Use an undamaged copy of the file.",
                 )
             if batch is None:
                 return
@@ -120,7 +120,9 @@ class ParquetTable:
     def _file(self) -> Any:
         file = attempt(lambda: self._parquet.ParquetFile(self._path))
         if isinstance(file, Fault):
-            raise FednerError(f"{self._path} is no parquet file: {file.found}", "Check the file.")
+            raise FednerError(
+                f"{self._path} is not a parquet file: {file.found}", "Check the file."
+            )
         return file
 
     def _values(self, batch: Any, name: str) -> list[Value]:

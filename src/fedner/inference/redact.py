@@ -87,8 +87,8 @@ def removed_types(
     known_words = f"The tagger has {', '.join(known)}."
     if remove and keep:
         raise FednerError(
-            "types to remove and types to keep are both given",
-            "Name the ones or the others: all others are kept, or removed.",
+            "both types to remove and types to keep are given",
+            "Give only one of them: all other types are kept, or removed.",
         )
     unknown = sorted({*remove, *keep} - set(known))
     if unknown:

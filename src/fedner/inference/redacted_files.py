@@ -116,7 +116,7 @@ def plan_redaction(
         audit = target.with_name(f"{target.name}.audit.jsonl")
     if audit is not None and is_folder and audit.resolve().is_relative_to(target.resolve()):
         raise FednerError(
-            f"{audit} lies within {target}: the audit list stays at home",
+            f"{audit} is inside {target}: the audit list must not be given away",
             "Choose a place for --audit that is not given away.",
         )
     if audit is None or not audit.exists():
@@ -232,8 +232,8 @@ def _patients(notes: Notes, rules: Rules) -> dict[Path, str]:
     if unknown:
         raise FednerError(
             f"{len(unknown):,} of {len(ids):,} notes have no patient: {', '.join(unknown[:5])}",
-            "Name the patient of every note, or leave the option out: every note is then taken "
-            "for a patient of its own.",
+            "Name the patient of every note, or leave the option out: every note then counts as "
+            "a separate patient.",
         )
     return {path: patient or "" for path, patient in zip(ids, found, strict=True)}
 
@@ -253,7 +253,7 @@ def _targets(notes: Notes, target: Path, rules: Rules) -> dict[Path, Path]:
         return {source: target / _renamed(Path(source.name), rules) if target.is_dir() else target}
     for each in notes.named:
         if target.resolve().is_relative_to(each.resolve()):
-            raise FednerError(f"{target} lies within {each}", "Choose a folder outside of it.")
+            raise FednerError(f"{target} is inside {each}", "Choose a folder outside it.")
     return {path: target / _renamed(path.relative_to(source), rules) for path in notes.files}
 
 

@@ -51,7 +51,7 @@ class TableColumns:
         counts = Counter((*self.texts, *self.codes, *self.dates, *self.dropped))
         if twice := [name for name, count in counts.items() if count > 1]:
             raise FednerError(
-                f"the column {twice[0]} is named for two things",
+                f"the column {twice[0]} is named for two purposes",
                 "A column is text, a code, a date or dropped.",
             )
 
@@ -90,7 +90,7 @@ class TableColumns:
         """
         if rules.key is None and (self.codes or self.dates):
             raise FednerError(
-                "codes and moved dates need a key that stays at home",
+                "codes and moved dates need a secret key",
                 "Make one with: fedner redaction key FILE, and name it with --key FILE.",
             )
 
@@ -190,8 +190,8 @@ class TableRedaction:
                 raise FednerError(
                     f"{self.name}: the row {row.place:,} has no patient under "
                     f'"{self.columns.patient}"',
-                    "Name the patient of every row, or leave --patient-column out: every row is "
-                    "then taken for a patient of its own.",
+                    "Name the patient of every row, or leave --patient-column out: every row "
+                    "then counts as a separate patient.",
                 )
             yield _Pending(row, patient or key, list(self._texts(row, key)))
 

@@ -109,7 +109,7 @@ def _lock(descriptor: int, path: Path) -> None:
         fcntl.lockf(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except (BlockingIOError, PermissionError) as error:
         raise FednerError(
-            f"{path}: another process is redacting", "Wait for its end, or choose another --out."
+            f"{path}: another process is redacting", "Wait until it ends, or choose another --out."
         ) from error
 
 
@@ -178,7 +178,7 @@ def _read(path: Path) -> tuple[dict[str, Any], list[AuditRecord]]:
         raise FednerError(f"{path} cannot be read: {error.strerror}", _OTHER_PLACE) from error
     except (ValueError, TypeError, KeyError) as error:
         raise FednerError(
-            f"{path} is no audit list of a redaction: {error}", _OTHER_PLACE
+            f"{path} is not the audit list of a redaction: {error}", _OTHER_PLACE
         ) from error
     if not isinstance(header, dict) or header.get("fedner") != KIND:
         raise FednerError(f"{path} is no audit list of a redaction", _OTHER_PLACE)
@@ -200,5 +200,5 @@ def _check_settings(path: Path, header: Mapping[str, Any], settings: Mapping[str
         raise FednerError(
             f"{path} is of another redaction: {name} was {header.get(name)}, now it is "
             f"{expected.get(name)}",
-            f"To go on with it, redact as then. To begin anew: {_OTHER_PLACE}",
+            f"To go on with it, use the same options as then. To begin again: {_OTHER_PLACE}",
         )

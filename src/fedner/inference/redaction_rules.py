@@ -45,13 +45,13 @@ class Rules:
         ]
         if needs and self.key is None:
             raise FednerError(
-                f"{' and '.join(needs)} need a key that stays at home",
+                f"{' and '.join(needs)} need a secret key",
                 "Make one with: fedner redaction key FILE, and name it with --key FILE.",
             )
         if self.threshold is not None and not 0 < self.threshold <= 1:
             raise FednerError(
                 f"threshold: found {self.threshold}; expected a probability above 0, at most 1",
-                "`fedner redaction calibrate` chooses one for a wanted recall.",
+                "`fedner redaction calibrate` chooses one for the recall you want.",
             )
 
     def finder(self, predictor: Predictor) -> Finder:

@@ -101,7 +101,7 @@ def known_texts(inputs: Iterable[PredictionInput], unit: Unit) -> Known:
                 texts = _sample(texts)
         if len(hashes) == num_before:
             raise FednerError(
-                f"--not-in {opened.source} has no annotated text that others have not",
+                f"--not-in {opened.source} has no annotated text that the others do not have",
                 "Name corpora that are annotated; tasks of Label Studio count when a person "
                 "submitted them.",
             )
@@ -260,8 +260,8 @@ def check_count(count: int) -> None:
     if not 1 <= count <= MOST_SUGGESTED:
         raise FednerError(
             f"--count {count:,}; expected 1 to {MOST_SUGGESTED:,}",
-            "Annotate in rounds: the next ones are chosen better by a tagger that learned from "
-            "the first.",
+            "Annotate in rounds: a tagger that learned from the first texts chooses the next "
+            "ones better.",
         )
 
 

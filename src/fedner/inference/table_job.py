@@ -119,7 +119,7 @@ class TableJob:
         if None not in kinds and kinds[0] != kinds[1]:
             raise FednerError(
                 f"{self.out}: the output of {self.source} is {kinds[0]}, as its input",
-                f"Call it .{kinds[0]}.",
+                f"Give it a name that ends in .{kinds[0]}.",
             )
         if self.at_home is not None:
             owner_folder(self.at_home)
@@ -145,8 +145,8 @@ class TableJob:
             first = file.readline()
         if first != _line(self._header(predictor)):
             raise FednerError(
-                f"{self.out} is already there, of another redaction or of another {self.source}",
-                "To begin anew choose another --out: nothing is overwritten.",
+                f"{self.out} is already there, from another redaction or another {self.source}",
+                "To begin again choose another --out: nothing is overwritten.",
             )
         return True
 
@@ -270,7 +270,7 @@ def _stored(documents: Iterator[Document], lines: BinaryIO) -> Iterator[Predicte
         if stored is None or (stored.id, stored.text) != (document.id, document.text):
             raise FednerError(
                 f"{document.source}: the table changed while it was redacted",
-                "Take a copy that nobody writes to, and add --restart.",
+                "Use a copy that nobody writes to, and add --restart.",
             )
         mentions = tuple(
             Mention(each.start, each.end, each.label, each.text_in(document.text), confidence)

@@ -181,7 +181,8 @@ def _text_rows(
             ) from error
         except csv.Error as error:
             raise FednerError(
-                f"{place}: the row that begins in line {line:,} is no {format.upper()}: {error}",
+                f"{place}: the row that begins in line {line:,} is not valid "
+                f"{format.upper()}: {error}",
                 'Quote texts with line breaks or quotes in them: "..." with "" for a quote.',
             ) from error
 
@@ -227,7 +228,7 @@ def no_such_column(place: str, name: str, header: Sequence[str]) -> FednerError:
 def _parquet_rows(path: Path, columns: Columns) -> Iterator[_Row]:
     file = attempt(lambda: required("pyarrow.parquet", "formats", _NEED).ParquetFile(path))
     if isinstance(file, Fault):
-        raise FednerError(f"{path} is no parquet file: {file.found}", "Check the file.")
+        raise FednerError(f"{path} is not a parquet file: {file.found}", "Check the file.")
     names = list(file.schema_arrow.names)
     _places(names, columns, str(path))
     kind = file.schema_arrow.field(columns.text).type
@@ -254,8 +255,8 @@ def _parquet_values(path: Path, file: Any, columns: Columns) -> Iterator[_Row]:
         batch = attempt(lambda: next(batches, None))
         if isinstance(batch, Fault):
             raise FednerError(
-                f"{path}: cannot be read behind row {number:,}: {batch.found}",
-                "Take an unharmed copy of the file.",
+                f"{path}: cannot be read after row {number:,}: {batch.found}",
+                "Use an undamaged copy of the file.",
             )
         if batch is None:
             return

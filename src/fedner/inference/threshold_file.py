@@ -67,7 +67,7 @@ def read_threshold(path: Path, model: str) -> ChosenThreshold:
         raise FednerError(
             f"{path}: found a threshold for the tagger {str(record['model'])[:12]}; expected one "
             f"for {model[:12]}",
-            f"Another tagger leaves other mentions. {_AGAIN}",
+            f"Another tagger misses other mentions. {_AGAIN}",
         )
     calibration = Calibration(
         record["threshold"],

@@ -79,9 +79,9 @@ class AveragedTagger(nn.Module):
 
     def _refuse(self) -> NoReturn:
         raise FednerError(
-            f"an average of {len(self.members)} taggers is not trained: it has no gradients, of "
-            "batches or of single units",
-            "Train its members, each by itself, and average them again.",
+            f"an average of {len(self.members)} taggers cannot be trained: it has no gradients, "
+            "neither of batches nor of single units",
+            "Train each member by itself, and average them again.",
         )
 
     def forward(self, batch: Batch) -> Tensor:

@@ -309,8 +309,8 @@ def retyped(
     """
     if isinstance(loaded.tagger, AveragedTagger):
         raise FednerError(
-            "an average of taggers was trained for its own types and serves no others",
-            "Take the shared model itself.",
+            "an average of taggers was trained for its own types and cannot be used for others",
+            "Use the shared model itself.",
         )
     old = loaded.tagger.emissions
     if not isinstance(old, DescribedEmissions):
@@ -462,7 +462,7 @@ def _copy_embeddings(
         if paths.context is None:
             raise FednerError(
                 f"the weights of the context encoder {context.name!r} cannot be copied",
-                "Say in `paths` where they are.",
+                "Say where they are with `paths`.",
             )
         (folder / CONTEXT).mkdir(exist_ok=True)
         place = folder / CONTEXT / paths.context.name

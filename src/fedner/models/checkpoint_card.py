@@ -22,7 +22,7 @@ from fedner.tensor_files import read_tensors
 
 WEIGHTS, CARD = "model.safetensors", "model.json"
 KIND, VERSION = "fedner tagger", 1
-UNHARMED = "Take an unharmed copy of the model, or train it again."
+UNHARMED = "Use an undamaged copy of the model, or train it again."
 
 
 @dataclass(frozen=True, slots=True)

@@ -115,7 +115,7 @@ def _first_fitting(
             return found, place
     raise FednerError(
         f"the model needs the {origin.kind} {origin.name!r} (sha256 {origin.sha256[:16]}...), "
-        "found neither in its folder nor where that was",
+        "found neither in its folder nor where they were",
         f"Say where to look: `{option}=` in Python, --{option} on the command line.",
     )
 

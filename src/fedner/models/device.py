@@ -15,7 +15,7 @@ def require_device(device: torch.device | str) -> None:
         build = "" if torch.version.cuda else "; this build of torch is for the CPU alone"
         raise FednerError(
             f"device {str(device)!r}: torch sees no GPU on this machine{build}",
-            "Take 'cpu': --device cpu, or engine.device = \"cpu\" in a federation file.",
+            "Use 'cpu': --device cpu, or engine.device = \"cpu\" in a federation file.",
         )
 
 

@@ -75,8 +75,8 @@ def _bound(module: nn.Module) -> float:
     bound = getattr(module, "bound", None)
     if not isinstance(bound, float):
         raise FednerError(
-            f"there is no rule for the first values of a {type(module).__name__}",
-            "Say in its attribute `bound` how large they are at most, let its LayerForms have "
+            f"there is no rule to initialize a {type(module).__name__}",
+            "Set its attribute `bound` to the largest initial value, let its LayerForms have "
             "keeps_first_values, or compose it from layers of torch.",
         )
     return bound

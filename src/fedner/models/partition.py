@@ -102,7 +102,7 @@ def partition(names: Iterable[str], shared: str | Sequence[str]) -> Partition:
         raise FednerError(
             f"shared {shared!r}: no trainable parameter lies under {unmatched}",
             f"What is trained here: {', '.join(modules)}. Share one of them, share 'nothing', or "
-            "train the module in question.",
+            "train that module.",
         )
     is_shared = {
         name

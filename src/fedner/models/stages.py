@@ -60,7 +60,7 @@ class Stages:
             names = [f"{each.name} ({type(each.layer).__name__})" for each in misplaced]
             raise FednerError(
                 f"the tagger's stages do not fit together: {', '.join(names)}",
-                "Sources (is_source) belong into the embeddings, other layers behind them.",
+                "Sources (is_source) belong in the embeddings, other layers after them.",
             )
 
     @property

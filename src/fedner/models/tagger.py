@@ -181,12 +181,12 @@ def _in_order(encoders: Sequence[StageRecipe]) -> tuple[str, ...]:
     for recipe in encoders:
         if recipe.name in (*names, *_OWN_NAMES) or "." in recipe.name:
             raise FednerError(
-                f"a tagger has no place for another stage {recipe.name!r}",
+                f"a tagger cannot have another stage {recipe.name!r}",
                 f"Give it a name of its own without a dot; {', '.join(_OWN_NAMES)} are taken.",
             )
         if recipe.after not in ("", FIRST, *names):
             raise FednerError(
-                f"the stage {recipe.name!r} is to follow {recipe.after!r}, which is not there",
+                f"the stage {recipe.name!r} should follow {recipe.after!r}, which does not exist",
                 f"Let it follow one of {', '.join((FIRST, *names))}.",
             )
         place = {"": len(names), FIRST: 0}.get(recipe.after)

@@ -343,7 +343,7 @@ def _check_context(
         wanted = "needs context features" if recipe.context else "has no context slot"
         raise FednerError(
             f"recipe {recipe.name} {wanted}, but the context dimension is {context_dimension}",
-            "Give the dimension of the features, or take a recipe that fits.",
+            "Give the dimension of the features, or use a recipe that fits.",
         )
 
 

@@ -144,7 +144,7 @@ class BudgetGate:
             raise FednerError(
                 f"A release protects {found[0]} under {found[1]}; the budget is for {expected[0]} "
                 f"under {expected[1]}.",
-                "Run with the budget's unit, or keep another ledger with a budget of its own for "
+                "Run with the budget's unit, or keep another ledger with its own budget for "
                 "data that this one does not cover.",
             )
 

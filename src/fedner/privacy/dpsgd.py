@@ -217,7 +217,9 @@ def _zero_totals(tagger: Tagger, max_grad_norm: float) -> Totals:
         raise FednerError(f"The clipping bound is {max_grad_norm}; expected a number above 0.")
     trained = {name: each for name, each in tagger.named_parameters() if each.requires_grad}
     if not trained:
-        raise FednerError("The tagger trains nothing.", "Thaw the modules that are to be trained.")
+        raise FednerError(
+            "The tagger trains nothing.", "Unfreeze the modules that should be trained."
+        )
     _check_forms(tagger, set(trained))
     return {
         name: torch.zeros_like(each, dtype=torch.float64, requires_grad=False)

@@ -233,7 +233,7 @@ def _require_types(values: Mapping[str, Any]) -> None:
     inner = list(names.values()) if isinstance(names, dict) else []
     texts = [each for each in (*values.values(), *inner) if type(each) is str]
     if any(type(each) is not str for each in inner) or any(len(each) > _LONGEST for each in texts):
-        raise FednerError("An event has a slice whose names are no texts, or a text too long.")
+        raise FednerError("An event has a slice whose names are not texts, or too long.")
     for name, value in values.items():
         if type(value) not in _TYPES[name]:
             raise FednerError(

@@ -338,7 +338,7 @@ class Ledger:
         if entry is None or entry.answer is not None:
             raise FednerError(
                 f"Round {round_number} of run {run!r} has no charge that waits for an answer.",
-                "Charge the release before the data are touched.",
+                "Charge the release before the data are used.",
             )
         for data in (payload, kept):
             self._write_payload(data)
@@ -443,8 +443,8 @@ class Ledger:
         except OSError as error:
             raise FednerError(
                 f"The stored release {file} cannot be read: {error.strerror or error}.",
-                "It was released once; answering anew would be another release. Restore the file, "
-                "or go on with the next round.",
+                "It was released once; answering again would be another release. Restore the "
+                "file, or go on with the next round.",
             ) from error
         if len(data) != size or _digest(data) != digest:
             raise FednerError(

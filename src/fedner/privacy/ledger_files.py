@@ -56,8 +56,8 @@ def locked(folder: Path) -> int:
         os.close(descriptor)
         raise FednerError(
             f"The privacy ledger {folder} is in use by another process or another platform.",
-            "Wait until that run has ended: two runs cannot spend from one budget side by side. "
-            "Two platforms of one run need a ledger each.",
+            "Wait until that run has ended: two runs cannot spend from one budget at the same "
+            "time. Two platforms of one run need a ledger each.",
         ) from error
     return descriptor
 
@@ -141,7 +141,7 @@ def _agreed(chain: Chain | None, seen: LedgerMark | None, path: Path, witness: P
     """Return the ledger if it continues what the witness saw."""
     if chain is None:
         raise FednerError(
-            f"{path} does not begin like a ledger.",
+            f"{path} is not a ledger.",
             "Restore its newest backup. Until then nothing is released.",
         )
     if seen is None:
@@ -150,7 +150,7 @@ def _agreed(chain: Chain | None, seen: LedgerMark | None, path: Path, witness: P
         raise FednerError(
             f"The witness {witness} of the ledger {path} is missing: nobody can tell whether the "
             "ledger is complete.",
-            "Restore it, or name the place where it stands.",
+            "Restore it, or say where it is.",
         )
     if seen.ledger != chain.mark.ledger:
         raise _rolled_back(path, seen, f"another ledger ({chain.mark.ledger}) is in its place")
@@ -197,7 +197,7 @@ def _rolled_back(path: Path, seen: LedgerMark, found: str) -> FednerError:
     return FednerError(
         f"The ledger {path} is not the newest: its witness saw entry {seen.counter} of ledger "
         f"{seen.ledger}, but {found}.",
-        "An older state was put back, and releases since then are missing from it. Restore the "
+        "An older state was restored, and releases since then are missing from it. Restore the "
         "newest copy. Until then nothing is released.",
     )
 

@@ -115,7 +115,7 @@ def check_mark(platform: str, last_seen: LedgerMark | None, new: LedgerMark) -> 
     else:
         return
     raise FednerError(
-        f"The privacy ledger of platform {platform} {problem}: an older state was put back, or the "
-        "ledger was replaced, and what it spent since may be forgotten.",
+        f"The privacy ledger of platform {platform} {problem}: an older state was restored, or "
+        "the ledger was replaced, and what it has spent since may be forgotten.",
         f"Let {platform} restore its newest ledger before it takes part again.",
     )

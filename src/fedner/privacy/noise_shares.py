@@ -49,7 +49,7 @@ class JointSum:
             raise FednerError(
                 f"noise multiplier {multiplier:g} on {self.coordinates:,} numbers needs a "
                 f"deviation of {deviation:,} steps; expected at most {MOST_DEVIATION:,}",
-                "Take less noise: a smaller batch, or a larger epsilon.",
+                "Use less noise: a smaller batch, or a larger epsilon.",
             )
         return replace(plain, deviation=deviation)
 

@@ -100,7 +100,7 @@ class NoisedScores:
         numbers = [*counts, deviation]
         are_sound = all(type(each) in (int, float) and abs(each) <= _MOST_COUNT for each in numbers)
         if not isinstance(event, GaussianRelease) or not are_sound or deviation < 0:
-            raise FednerError("not a record of noised scores: a count or the event is not sound")
+            raise FednerError("not a record of noised scores: a count or the event is not valid")
         tp, fp, fn = (float(each) for each in counts)
         return cls(tp, fp, fn, float(deviation), event)
 

@@ -31,7 +31,7 @@ class SumTerms:
             raise FednerError(
                 f"secure sum: found {self.num_platforms} platforms in a round with "
                 f"{self.colluding} colluding; expected at least {self.colluding + 2}",
-                "Two honest platforms must be in every sum, or one would be seen alone: ask more "
+                "Every sum needs two honest platforms, or one would be seen alone: ask more "
                 "platforms, or lower transport.colluding.",
             )
 

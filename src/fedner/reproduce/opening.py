@@ -89,10 +89,10 @@ def open_study(
         FednerError: Something is missing, or --out holds another study.
     """
     if options.data is not None and not options.data.is_dir():
-        raise FednerError(f"--data {options.data} is no folder", "Name the folder of corpora.")
+        raise FednerError(f"--data {options.data} is not a folder", "Name the folder of corpora.")
     if options.built_in and (options.platforms or options.rehearse):
         raise FednerError(
-            "--built-in takes no corpora of your own", "Leave it out: --rehearse is for these."
+            "--built-in does not take your own corpora", "Leave it out: --rehearse is for these."
         )
     has_study = (options.out / STUDY).exists()
     if has_study and not options.resume and not only_plan:

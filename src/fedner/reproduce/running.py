@@ -143,8 +143,8 @@ def _ended(run: Run, cells: Sequence[Cell]) -> Iterator[tuple[Cell, Sequence[Row
             yield from _pooled(pool, run, cells)
     except BrokenProcessPool:
         raise FednerError(
-            "a process of the study was killed, perhaps for want of memory",
-            "What has ended is stored: go on with --resume and fewer --jobs.",
+            "a process of the study was killed, perhaps because memory ran out",
+            "Finished trainings are stored: go on with --resume and fewer --jobs.",
         ) from None
 
 

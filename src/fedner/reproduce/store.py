@@ -58,7 +58,7 @@ def read_cells(folder: Path) -> dict[str, StoredCell]:
         except (ValueError, KeyError, TypeError):
             raise FednerError(
                 f"{path}, line {number}: not a row of a study",
-                "Take an unharmed copy of the file, or delete that line.",
+                "Use an undamaged copy of the file, or delete that line.",
             ) from None
     return {
         key: StoredCell(
@@ -183,7 +183,7 @@ def check_same(folder: Path, held: Mapping[str, Any], now: Mapping[str, Any]) ->
     if changed:
         shown = "; ".join(f"{key}: {held.get(key)!r}, now {plain.get(key)!r}" for key in changed)
         raise FednerError(
-            f"{folder} is a study of something else ({shown})",
+            f"{folder} holds a study with other inputs ({shown})",
             "Name the same data and settings as before, or take another --out.",
         )
 

@@ -107,7 +107,7 @@ def audit_site(
     asked = _asked_for(site)
     if asked is not None and noise_multiplier is not None:
         raise FednerError(
-            f"--noise-multiplier {noise_multiplier:g}, but the study has noise of its own",
+            f"--noise-multiplier {noise_multiplier:g}, but the study has its own noise",
             "Leave it out: the study's noise is audited.",
         )
     protection = _example(site, noise_multiplier) if asked is None else asked

@@ -89,8 +89,8 @@ class Blueprint:
         files = self.files
         if not files.can_describe:
             raise FednerError(
-                "descriptions of types are read with the study's embeddings, which are declared "
-                "here, not opened",
+                "type descriptions need the study's embeddings, which are only declared here, "
+                "not opened",
                 "Open them (PublicFiles).",
             )
         encoder = files.trained if files.reader is None else files.reader

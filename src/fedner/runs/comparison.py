@@ -77,7 +77,7 @@ def compare(
     other = [name for name, row in rows.items() if row is None]
     if other:
         raise FednerError(
-            f"{', '.join(other)}: the two runs were tested on other texts or gold entities",
+            f"{', '.join(other)}: the two runs were tested on different texts or gold entities",
             "Give platforms.NAME.split.seed (or test_data) in both, so that the test parts agree.",
         )
     return Comparison(

@@ -27,14 +27,14 @@ NEVER = (
 WORD_TABLE = "embeddings.words.weight"
 ENCODER = "embeddings.context.model."
 WORD_NOTE = (
-    "The word table is trained and shared: the rows of its gradient that are not zero tell which "
-    "words a batch had, up to hashing. Freeze it (embeddings.trainable = false) or keep it private "
-    "where that must not be known."
+    "The word table is trained and shared: the rows of its gradient that are not zero reveal "
+    "which words a batch had, up to hashing. Freeze it (embeddings.trainable = false) or keep "
+    "it private where that must not be known."
 )
 PIECE_NOTE = (
-    "The encoder's table of pieces (sub-words) is trained and shared: the rows of an update that "
-    "are zero tell which pieces a platform's texts do not have. Train adapters (model.adapter) "
-    "where that must not be known."
+    "The encoder's table of pieces (sub-words) is trained and shared: the rows of an update "
+    "that are zero reveal which pieces a platform's texts do not have. Train adapters "
+    "(model.adapter) where that must not be known."
 )
 SHARED_TYPES_NOTE = (
     "What belongs to single tags is shared: all platforms know the names of each other's entity "
@@ -55,16 +55,16 @@ SIZE_NOTE = (
 
 SUM_NOTE = (
     "Updates were masked (transport.secure_sum): the server could open sums of at least {least} "
-    "platforms, and no single update, as long as at most {colluding} of them work together with "
-    "it. In a simulation on one machine the keys protect nobody."
+    "platforms, but no single update, as long as at most {colluding} of them collude with it. "
+    "In a simulation on one machine the keys protect nobody."
 )
 
 
 ENCRYPTION_NOTE = (
     "Updates were encrypted (transport.encryption) with a key that the platforms of the study "
-    "have, and the server has not: it could read neither updates nor sums nor weights. Every "
-    "platform could read sums, and one that works together with the server every single update. "
-    "In a simulation on one machine the keys protect nobody."
+    "have and the server does not have: it could read neither updates nor sums nor weights. "
+    "Every platform could read sums; one that colludes with the server could read every single "
+    "update. In a simulation on one machine the keys protect nobody."
 )
 
 

@@ -246,7 +246,7 @@ class DisclosureRecord:
         except OSError as error:
             raise FednerError(
                 f"cannot write {self.path}: {error.strerror or error}",
-                "Nothing is sent that is not recorded. Check that the disk has room.",
+                "Nothing is sent without being recorded. Check that the disk has room.",
             ) from error
         return _line({**_fields(line), "counter": self._counter - 1, "digest": digest})
 

@@ -74,7 +74,7 @@ def require_digest(record: ReadRecord, digest: str) -> int:
             return line.counter + 1
     raise FednerError(
         f"no line of the record has the digest {digest!r}",
-        "The record was rewritten, or put back to an older state, since it was noted.",
+        "Since you noted it, the record was rewritten or an older state was restored.",
     )
 
 

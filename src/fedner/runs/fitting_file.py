@@ -105,7 +105,7 @@ def _check_places(places: Sequence[tuple[str, str]]) -> None:
     if problems:
         raise FednerError(
             f"--platform: {'; '.join(problems)}",
-            "Every platform has a name of its own, and data that are there.",
+            "Every platform needs its own name, and data that exist.",
         )
 
 

@@ -202,7 +202,7 @@ class RunFolder:
             raise FednerError(
                 f"{self.path} was begun with another study: "
                 f"{'; '.join(_differences(held, now)[:10])}",
-                "Data or files of the study changed since: bring them back, or begin a new run.",
+                "Data or files of the study have changed since: restore them, or begin a new run.",
             )
 
     def study(self) -> Study:
@@ -228,7 +228,7 @@ class RunFolder:
         if not copies:
             raise FednerError(
                 f"{self.path}: the coordinator of an encrypted run has no weights",
-                "Every platform has the model: take what one of them wrote.",
+                "Every platform has the model: use the one that a platform wrote.",
             )
         return copies[0]
 
@@ -285,7 +285,7 @@ def check_folder(path: Path, settings: Settings, *, resume: bool) -> None:
         if different:
             raise FednerError(
                 f"{path} was begun with other settings: {'; '.join(different[:10])}",
-                f"`fedner train {path} --resume` takes the settings of the run itself.",
+                f"`fedner train {path} --resume` uses the settings of the run itself.",
             )
         return
     if resume:

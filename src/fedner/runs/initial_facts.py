@@ -13,10 +13,10 @@ _SPENT = ("mechanism", "unit", "epsilon", "delta", "accountant", "simulation")
 _DEEPEST = 20
 
 COVERS = (
-    "Epsilon is what this run spent, and says nothing of the initial model. Where that was trained "
-    "with differential privacy on texts of these platforms, both epsilons add up. Where it was "
-    "trained on them without, nothing bounds what it tells about them, and the guarantee is void. "
-    "The run cannot know it."
+    "Epsilon is what this run spent, and says nothing of the initial model. If that was trained "
+    "with differential privacy on texts of these platforms, both epsilons add up. If it was "
+    "trained on them without, nothing bounds what it reveals about them, and the guarantee is "
+    "void. The run cannot know which."
 )
 CANNOT_KNOW = "the run cannot know it"
 
@@ -77,7 +77,7 @@ def began_with(initial: InitialFacts) -> str:
 def _told(name: str, digest: str, facts: Mapping[str, Any] | None) -> str:
     head = f"{name} (digest {digest})"
     if facts is None:
-        return f"{head}; how it was trained stands in the coordinator's record"
+        return f"{head}; the coordinator's record says how it was trained"
     text = f"{head}, trained {_privacy_words(facts.get('privacy'))}{_where(facts)}"
     first = facts.get("initial")
     if first is None:
@@ -95,7 +95,7 @@ def _where(facts: Mapping[str, Any]) -> str:
 
 def _privacy_words(spent: Mapping[str, Any] | str | None) -> str:
     if spent is None:
-        return "with a privacy that it does not state"
+        return "with unstated privacy"
     if isinstance(spent, str):
         return "without differential privacy"
     bound = "infinite" if spent["epsilon"] is None else f"{spent['epsilon']:.3g}"

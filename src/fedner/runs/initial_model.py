@@ -127,8 +127,8 @@ def _of_tagger(folder: Path) -> InitialModel:
         )
     if saved.recipe.head != DESCRIBED:
         raise FednerError(
-            f"{KEY}: the head of {folder} is {saved.recipe.head!r}: it is the tagger of one "
-            f"platform, for its own tags; expected a described head",
+            f"{KEY}: the head of {folder} is {saved.recipe.head!r}: it is one platform's tagger, "
+            "for its own tags; expected a described head",
             "Name the folder of a whole finished run: its shared weights are taken.",
         )
     return InitialModel(
@@ -217,7 +217,7 @@ def require_named(model: InitialModel, named: NamedModel | None) -> None:
     if named is not None:
         expected = f"{named.name!r} with the digest {named.digest}"
     found = f"{model.named.name!r} with the digest {model.named.digest}"
-    hint = "Take the very model that the study names, unharmed and whole."
+    hint = "Use exactly the model that the study names, complete and undamaged."
     raise SettingsError(SOURCE, [SettingProblem(KEY, found, expected, hint)])
 
 
@@ -229,7 +229,7 @@ def located_initial(study: Study, path: Path | str | None) -> InitialModel | Non
         path: Where the model lies; None where nobody said so.
 
     Raises:
-        FednerError: The study begins with a model and nobody says where it lies, or it is another.
+        FednerError: The study begins with a model and nothing says where it is, or it is another.
     """
     named = study.model.initial
     if path is None:
@@ -238,7 +238,7 @@ def located_initial(study: Study, path: Path | str | None) -> InitialModel | Non
         raise FednerError(
             f"the study begins with the model {named.name!r} (digest {named.digest}), and nobody "
             "says where it lies",
-            "Whoever coordinates has it: fedner train STUDY --initial FOLDER; in Python initial=.",
+            "The coordinator has it: fedner train STUDY --initial FOLDER; in Python initial=.",
         )
     model = open_initial(path)
     require_named(model, named)

@@ -86,8 +86,8 @@ def require_charged(study: Study, summation: Summation) -> None:
     if held.budget is None:
         raise FednerError(
             f"summation {summation.name!r} with differential privacy and no ledgers",
-            "It hides updates, and what they cost with them: add privacy.budget, so that every "
-            "platform counts at home.",
+            "It hides updates and also what they cost: add privacy.budget, so that every "
+            "platform counts its own cost.",
         )
 
 

@@ -256,9 +256,9 @@ def _tuning_problems(settings: Settings) -> Iterator[SettingProblem]:
     if tuned_on is None:
         yield SettingProblem(
             "privacy.tuned_on", "no such key", "nothing, public, charged or protected",
-            "Say by which data the settings of this file were chosen. Choosing them by scores on "
-            "the protected data tells about those: charged if each trial stands in the platforms' "
-            "ledgers, protected if not.",
+            "Say on which data the settings of this file were chosen. Choosing them by scores "
+            "on the protected data reveals something about those data: write charged if each "
+            "trial is in the platforms' ledgers, otherwise protected.",
         )  # fmt: skip
     if tuned_on == "protected" and not uncharged:
         yield SettingProblem(
@@ -281,7 +281,7 @@ def _deployed_platform_problems(
     if platform.public_size is None:
         yield SettingProblem(
             f"{key}.public_size", "nothing", f"a rounded number of {counted}s",
-            "The true number tells whether somebody is in the data.",
+            "The true number can reveal whether somebody is in the data.",
         )  # fmt: skip
     if platform.shard is not None:
         yield SettingProblem(
@@ -293,8 +293,8 @@ def _deployed_platform_problems(
         if platform.format == "ade" and unit in ("document", "patient"):
             yield SettingProblem(
                 f"{key}.format", f"'ade' with privacy.unit {unit!r}", "unit 'sentence', or jsonl",
-                "This reader leaves out sentences that an earlier document has, so that one "
-                "document more changes others: convert the corpus once with `fedner data convert`.",
+                "This reader leaves out sentences that an earlier document has, so adding a "
+                "document changes others: convert the corpus once with `fedner data convert`.",
             )  # fmt: skip
 
 
@@ -303,20 +303,21 @@ def _deployed_data_problems(platform: PlatformEntry, key: str) -> Iterator[Setti
     if platform.labels is None:
         yield SettingProblem(
             f"{key}.labels", "nothing", "the types that it annotates",
-            "Read off the texts, they would tell whether somebody has a rare one, and the "
-            "size of the model would depend on it.",
+            "If they were read from the texts, they could reveal whether somebody has a rare "
+            "type, and the size of the model would depend on it.",
         )  # fmt: skip
     if platform.format == "auto":
         yield SettingProblem(
             f"{key}.format", "'auto'", "the name of the format",
-            "Recognised by content, it could change with one unit; `fedner data inspect` names it.",
+            "If it were recognised by content, one unit could change it; `fedner data "
+            "inspect` names it.",
         )  # fmt: skip
     for fact in facts(READERS[platform.format].options) if platform.format in READERS else ():
         if fact.is_detected and fact.name not in platform.options:
             yield SettingProblem(
                 f"{key}.options.{fact.name}", "nothing", fact.help,
-                "Read off the data, it could change with one unit, and with it everybody's "
-                "entities.",
+                "If it were read from the data, one unit could change it, and with it "
+                "everybody's entities.",
             )  # fmt: skip
     if platform.split.seed is not None:
         yield SettingProblem(

@@ -40,44 +40,45 @@ SIMULATION_NOTE = (
     "this one protects nobody."
 )
 SCORES_NOTE = (
-    "Scores on the platforms' test parts and counts of their texts are made where the data are and "
-    "are not covered by epsilon: a report that holds them is for the platform's own eyes."
+    "Scores on the platforms' test parts and counts of their texts are computed on the "
+    "platforms and are not covered by epsilon: a report that contains them is only for the "
+    "platform itself."
 )
 NOISED_SCORES_NOTE = (
     "Scores by round are noised (multiplier {noise:g}, a unit's counts clipped at {max_norm:g}) "
-    "and every release of them is in epsilon. Scores at the end and counts of texts are made where "
-    "the data are and are not: a report that holds them is for the platform's own eyes."
+    "and every release of them is in epsilon. Scores at the end and counts of texts are "
+    "computed on the platforms and are not: a report that contains them is only for the "
+    "platform itself."
 )
 SPLIT_NOTE = (
-    "The split into training and test part is taken as given: neighbours differ in one unit of a "
-    "part, and the rest of it stays."
+    "The split into training and test part is taken as given: neighbours differ in one unit of "
+    "a part, and the rest of the part is the same."
 )
 KEYED_NOTE = (
-    "Training and test part, kept share and slices go by a hash of the unit under a key that only "
-    "the platform has: one unit more or less moves no other. A test part in a file of its own is "
-    "taken as given."
+    "A hash of the unit under a key that only the platform has decides on training and test "
+    "part, kept share and slices: one unit more or less moves no other. A test part in a "
+    "separate file is taken as given."
 )
 TUNED_ON = {
-    "nothing": "The settings were taken as they are: no scores decided about them.",
+    "nothing": "The settings were not chosen by any scores.",
     "public": "The settings were chosen on public or synthetic data, not on the protected ones.",
     "charged": (
-        "The settings were chosen on the protected data, by runs that stand in the same ledgers: "
-        "epsilon over all runs covers them."
+        "The settings were chosen on the protected data, by runs in the same ledgers: epsilon "
+        "over all runs covers them."
     ),
     "protected": (
         "The settings were chosen on the protected data, which epsilon does not cover; what was "
         "done is declared below."
     ),
-    None: "Nobody said by which data the settings were chosen.",
+    None: "Nobody said on which data the settings were chosen.",
 }
 WHOLE_NOTE = (
-    "Protected is what each platform transmitted. Its private part was trained without noise: "
-    "whoever is given a platform's finished tagger is given something that epsilon does not cover."
+    "What each platform transmitted is protected. Its private part was trained without noise: "
+    "epsilon does not cover a platform's finished tagger."
 )
 FROZEN_NOTE = (
     "The private part was frozen while updates were transmitted and trained without noise "
-    "afterwards: whoever is given a platform's finished tagger is given something that epsilon "
-    "does not cover."
+    "afterwards: epsilon does not cover a platform's finished tagger."
 )
 
 
@@ -213,8 +214,8 @@ def _notes(settings: Study, mechanism: MechanismFacts) -> list[str]:
     notes.append(TUNED_ON[held.tuned_on])
     if settings.embeddings.trainable:
         notes.append(
-            "The word table is trained: every one of its rows gets noise in every step, also those "
-            "of words that nobody used. Frozen vectors cost no noise."
+            "The word table is trained: each of its rows gets noise in every step, even the "
+            "rows of words that nobody used. Frozen vectors cost no noise."
         )
     if settings.training.baselines:
         notes.append("The baselines were trained without noise, for comparison.")

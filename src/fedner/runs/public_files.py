@@ -127,7 +127,7 @@ def declared_files(study: Study) -> PublicFiles:
     words, context = _stated(study)
     if recipe.trains_encoder or (held.trainable and held.words is not None and recipe.words):
         raise FednerError(
-            "this study trains its embeddings: the first weights are in their files",
+            "this study trains its embeddings: the initial weights are in their files",
             "Give the coordinator the files that the study names (its own embeddings.words or "
             "embeddings.context).",
         )
@@ -170,7 +170,7 @@ def open_files(study: Study, own: OwnEmbeddings, device: str) -> PublicFiles:
     ):
         if named is not None and path is None:
             raise FednerError(
-                f"the study names embeddings.{key} {named.name!r}, and nobody says where it lies",
+                f"the study names embeddings.{key} {named.name!r}, and nothing says where it is",
                 f'Add to platform.toml: [embeddings] {key} = "PATH".',
             )
     opened = _opened(study, path_of(own.words), own.context, device)
@@ -212,5 +212,5 @@ def _require_digest(
         raise FednerError(
             f"embeddings.{key}: {found.name!r} has digest {found.sha256[:12]}...; the study names "
             f"{declared.name!r} with {declared.digest[:12]}...",
-            "Take the very file that the study names: other vectors would train another model.",
+            "Use exactly the file that the study names: other vectors would train another model.",
         )

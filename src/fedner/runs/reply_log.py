@@ -116,7 +116,7 @@ def read_replies(path: Path) -> list[Sent]:
         return [Sent(**read_json(line, _MOST_LINE)) for line in lines]
     except (FednerError, TypeError) as error:
         raise FednerError(
-            f"{path} is damaged: {error}", "Take an unharmed copy of the folder."
+            f"{path} is damaged: {error}", "Use an undamaged copy of the folder."
         ) from error
 
 

@@ -29,7 +29,7 @@ def score_again(folder: RunFolder) -> RunScores:
         raise FednerError(
             f"{folder.path} lacks the taggers {', '.join(missing)}",
             f"If the run was stopped, `fedner train {folder.path} --resume` goes on with it; "
-            "else take an unharmed copy.",
+            "else use an undamaged copy.",
         )
     for site in sites:
         write_results(site, algorithm_for(site.study))

@@ -105,7 +105,8 @@ def simulated_sum(site: Site, algorithm: Algorithm) -> Summation:
         return summation_of(study, algorithm)
     if study.is_deployed:
         raise FednerError(
-            f"{site.name}: a hidden sum of a deployed study without the platform's own key",
+            f"{site.name}: a secure or encrypted sum of a deployed study needs the "
+            "platform's own key",
             "Take part with `fedner platform start`, or give a summation with identities.",
         )
     place = site.folder.path

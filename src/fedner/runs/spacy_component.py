@@ -109,7 +109,7 @@ class FednerComponent:
         if self._predictor is None:
             if not self.place.model.exists():
                 raise FednerError(
-                    f"the model of the spaCy component is not there: {self.place.model}",
+                    f"the model of the spaCy component is missing: {self.place.model}",
                     'Name a run folder or a saved tagger in config={"model": ...}.',
                 )
             self._predictor = self.place.open()

@@ -10,11 +10,11 @@ WITHOUT_NOISE = (
 )
 SIMULATED = (
     "The server must be trusted, and so must everybody who knows the seed: the noise can be "
-    "computed and taken off again."
+    "computed and removed."
 )
 NOTHING = (
-    "The server must be trusted, and so must everybody who sees updates or finished taggers: what "
-    "they tell about single texts is not bounded."
+    "The server must be trusted, and so must everybody who sees updates or finished taggers: "
+    "what they reveal about single texts is not bounded."
 )
 SUMMED = (
     "The server must be trusted with sums: it opened those of at least {least} platforms and no "

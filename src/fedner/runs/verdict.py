@@ -74,7 +74,7 @@ def zero_sentence(
     said = [f"{place} ({', '.join(methods)})" for place, methods in places.items()]
     more = len(said) - 2 * MOST_NAMED
     shown = "; ".join(said[: 2 * MOST_NAMED]) + (f"; and {more} more" if more > 0 else "")
-    return f"Strict F1 is 0.0, so nothing was found right, on {shown}."
+    return f"Strict F1 is 0.0 on {shown}: no mention was found correctly."
 
 
 def _zeros(

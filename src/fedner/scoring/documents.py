@@ -81,7 +81,7 @@ def _check_twins(gold: Corpus, predicted: Corpus, twins: dict[str, Document]) ->
         listed = problems[:MAX_LISTED] + ([f"... and {hidden:,} more"] if hidden > 0 else [])
         raise FednerError(
             f"{gold.name} and {predicted.name} cannot be compared:\n  " + "\n  ".join(listed),
-            "Predict the very files that are the gold standard: same ids, same texts.",
+            "Predict exactly the files of the gold standard: same ids, same texts.",
         )
 
 

@@ -357,7 +357,7 @@ def _own_by_name(
 def _path(path: str | None, key: str) -> str:
     if path is None:
         raise FednerError(
-            f"the study names {key} by digest, and no platform says where they lie",
+            f"the study names {key} by digest, and no platform says where they are",
             f'Add to each platform.toml: [embeddings] {key} = "PATH".',
         )
     return path

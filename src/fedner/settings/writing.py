@@ -81,7 +81,7 @@ def _checked(settings: BaseModel, text: str) -> str:
         raise FednerError(f"the settings cannot be written as TOML: {error}") from error
     if problems or again != settings:
         raise FednerError(
-            "the settings cannot be written as TOML: they would read back otherwise",
+            "the settings cannot be written as TOML: they would read back differently",
             "TOML cannot say None: leave out keys that are None, or give them a value.",
         )
     return text

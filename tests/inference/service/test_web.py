@@ -114,7 +114,7 @@ def is_well(address: str) -> bool:
         (b'{"text": 5}', "application/json", 422, "text: "),
         (b"[]", "application/json", 422, "the body: "),
         (b"{", "application/json", 400, "no JSON"),
-        (b"\x00\x01\xff\xfe", "application/json", 400, "no UTF-8"),
+        (b"\x00\x01\xff\xfe", "application/json", 400, "not UTF-8"),
         (b'{"text": "\\ud800"}', "application/json", 400, "no JSON"),
         (b"[" * 1_500, "application/json", 400, "no JSON"),
         (b'{"text": "secret words"}', "text/plain", 415, "another content type"),
@@ -366,7 +366,7 @@ def test_a_token_comes_from_a_file_of_ones_own_or_from_the_environment(tmp_path:
     path.chmod(0o644)
     with pytest.raises(FednerError, match="0644"):
         read_token(path, {})
-    with pytest.raises(FednerError, match="no token can be read"):
+    with pytest.raises(FednerError, match="the token cannot be read"):
         read_token(tmp_path / "other", {})
 
 

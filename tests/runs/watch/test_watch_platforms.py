@@ -144,7 +144,9 @@ def test_a_platforms_own_curves_are_written_for_tensorboard(folder: Path, tmp_pa
 def test_a_damaged_note_is_named(folder: Path, line: dict[str, Any]) -> None:
     write(folder / OWN_PROGRESS, line)
     write(folder / REPLIES, *rounds(1, 1))
-    with pytest.raises(FednerError, match=r"own-progress\.jsonl has a line that tells of no round"):
+    with pytest.raises(
+        FednerError, match=r"own-progress\.jsonl has a line that describes no round"
+    ):
         read_all(open_source(folder))
 
 
@@ -276,7 +278,7 @@ def test_a_line_that_is_no_reply_is_named(folder: Path) -> None:
     write(folder / REPLIES, {"run": 3})
     source = open_source(folder)
     for _ in range(2):
-        with pytest.raises(FednerError, match="tells of no reply"):
+        with pytest.raises(FednerError, match="describes no reply"):
             read_all(source)
 
 

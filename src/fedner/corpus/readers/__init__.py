@@ -72,7 +72,7 @@ def register_reader(reader: Reader[Any]) -> None:
     if READERS.get(reader.name, reader) is not reader:
         raise FednerError(
             f'reader "{reader.name}": found another reader of that name; expected a new name',
-            f"Call it otherwise; there are {', '.join(READERS)}.",
+            f"Choose another name; taken are {', '.join(READERS)}.",
         )
     others = {name: each for name, each in READERS.items() if name != reader.name}
     READERS.clear()

@@ -66,7 +66,7 @@ def write_brat(path: Path, corpus: Corpus) -> Written:
     except OSError as error:
         raise FednerError(
             f"cannot write {path}: {error.strerror or error}",
-            "Check that the folder may be made there and that the disk has room.",
+            "Check that you may create the folder there and that the disk has room.",
         ) from error
     finally:
         shutil.rmtree(temporary, ignore_errors=True)
@@ -78,7 +78,7 @@ def check_labels(labels: Iterable[str]) -> None:
     for label in sorted(set(labels)):
         if not _LABEL.fullmatch(label):
             raise FednerError(
-                f"the label {label!r} cannot stand in brat",
+                f"brat cannot carry the label {label!r}",
                 "Labels there hold no white space and do not begin with one of ! < # [ -; rename "
                 "it, or write JSONL.",
             )
@@ -91,7 +91,7 @@ def check_target(path: Path) -> None:
     if path.exists():
         what = "a folder with files in it" if path.is_dir() else "a file"
         raise FednerError(
-            f"{path} is {what}", "Name a new folder: these files are not mixed with others."
+            f"{path} is {what}", "Name a new folder: these files must not be mixed with others."
         )
 
 
@@ -163,7 +163,9 @@ def _write_document(folder: Path, name: str, document: Document) -> set[Path]:
     """Write the two files of a document, and return the folders that hold them."""
     text = folder / f"{name}.txt"
     if not text.is_relative_to(folder):  # whatever `is_file_name` let through
-        raise FednerError(f"the id {document.id!a} leads out of the folder", "Rename the document.")
+        raise FednerError(
+            f"the id {document.id!a} leads outside the folder", "Rename the document."
+        )
     text.parent.mkdir(parents=True, exist_ok=True)
     _put(text, document.text)
     _put(folder / f"{name}.ann", "".join(annotation_lines(document)))

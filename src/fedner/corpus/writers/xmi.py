@@ -100,7 +100,7 @@ def write_xmi(path: Path, corpus: Corpus) -> Written:
     except OSError as error:
         raise FednerError(
             f"cannot write {path}: {error.strerror or error}",
-            "Check that the folder may be made there and that the disk has room.",
+            "Check that you may create the folder there and that the disk has room.",
         ) from error
     finally:
         shutil.rmtree(temporary, ignore_errors=True)

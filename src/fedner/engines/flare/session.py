@@ -124,7 +124,7 @@ class AdminSession:
                 return found
         raise FednerError(
             f"the federation's server gave no answer: {result.get('details', '')}",
-            "Try again; if it stays so, server and coordinator may have different releases.",
+            "Try again; if that does not help, server and coordinator may have different releases.",
         )
 
     def meta(self, job: str) -> dict[str, Any]:
@@ -190,7 +190,7 @@ def _connect(session: Any, kit: AdminKit, timeout: float) -> None:
         if _REJECTED in str(error):
             raise FednerError(
                 f"the federation's server refuses the certificate of {kit.name}",
-                "It may have been removed, or have ended: ask the coordinator.",
+                "It may have been removed or have expired: ask the coordinator.",
             ) from error
         raise FednerError(
             f"the federation's server does not answer {kit.name}: {error}",

@@ -122,5 +122,5 @@ class KeptKey:
         except FednerError as error:
             raise FednerError(
                 f"{path} is damaged: {error.message}",
-                "Remove it: another platform of the run seals the key again.",
+                "Remove it: another platform of the run will send the key again.",
             ) from error

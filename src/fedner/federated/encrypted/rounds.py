@@ -77,7 +77,7 @@ class _Adding:
 def _require_sound(reply: SumMessage, order: Order) -> None:
     is_of_round = (reply.round, reply.phase) == (order.round, order.phase)
     if not is_of_round or reply.entries or reply_problem(reply) is not None:
-        raise FednerError(f"what {reply.platform!r:.60} sent is no answer to the order")
+        raise FednerError(f"what {reply.platform!r:.60} sent does not answer the order")
 
 
 @dataclass(slots=True)

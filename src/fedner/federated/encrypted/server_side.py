@@ -35,7 +35,7 @@ class ServerSide:
         """
         name, tensor = message.platform, message.tensors.get(CIPHERTEXTS)
         if tensor is None or len(message.tensors) != 1 or tensor.dim() != 1:
-            raise FednerError(f"what {name!r} sent are no ciphertexts")
+            raise FednerError(f"what {name!r} sent is not ciphertexts")
         if name in self._names:
             raise FednerError(f"{name!r} sent ciphertexts twice")
         self._sum.add(Ciphertexts(self._num_numbers, tensor.numpy().tobytes()))
@@ -51,7 +51,7 @@ class ServerSide:
             raise FednerError(
                 f"round {self._round}: ciphertexts of {len(self._names)} platforms; expected at "
                 f"least {self._least}",
-                "Resume the run when more platforms are there.",
+                "Resume the run when more platforms are connected.",
             )
         return tuple(sorted(self._names)), self._sum.total()
 
@@ -80,6 +80,6 @@ def require_one_arithmetic(found: Mapping[str, Announcement]) -> None:
     odd = sorted(name for name, each in found.items() if each.held.arithmetic != usual)
     raise FednerError(
         f"encryption: {', '.join(odd)} would compute other bits than the other platforms; every "
-        "platform takes the server's step by itself, and all must come to the same weights",
+        "platform takes the server's step by itself, and all must get the same weights",
         "Give all platforms the same release of torch, and the same kind of processor.",
     )

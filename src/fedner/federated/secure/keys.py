@@ -109,4 +109,4 @@ def opened_from(
     try:
         return AESGCM(key).decrypt(_NONCE, data, packed(sender, recipient))
     except InvalidTag as error:
-        raise FednerError(f"what {sender!r} sealed ({purpose}) was altered on its way") from error
+        raise FednerError(f"what {sender!r} sealed ({purpose}) was altered in transit") from error

@@ -46,7 +46,7 @@ class ServerSide:
         if len(messages) < least:
             raise FednerError(
                 f"round {self._context.round}: {len(messages)} platforms are left after phase "
-                f"{phase} of the secure sum; expected at least {least}, so it stays unopened",
+                f"{phase} of the secure sum; expected at least {least}, so it was not opened",
                 _HINT,
             )
         if phase == ANNOUNCE:
@@ -128,7 +128,7 @@ class ServerSide:
             return join_shares(found, self._plan.terms.threshold)
         except FednerError as error:
             raise FednerError(
-                f"round {self._context.round}: the mask of {name!r} cannot be taken away: "
+                f"round {self._context.round}: the mask of {name!r} cannot be removed: "
                 f"{error.message}",
                 _HINT,
             ) from error
@@ -156,6 +156,6 @@ def _words(name: str, tensor: Tensor, dtype: "np.dtype[np.generic]") -> Words:
 
 def _unfitting(name: str) -> FednerError:
     return FednerError(
-        f"the shares of {name!r} do not fit what it announced: somebody sent wrong ones",
+        f"the shares of {name!r} do not fit what it announced: some platform sent wrong ones",
         "Look at the logs of the platforms, then resume the run.",
     )

@@ -59,11 +59,11 @@ def join_shares(shares: Mapping[int, bytes], threshold: int) -> bytes:
     for x in points:
         share = int.from_bytes(shares[x], "big")
         if len(shares[x]) != SHARE_BYTES or share >= PRIME:
-            raise FednerError("a share that is none")
+            raise FednerError("not a valid share")
         total += share * _weight(x, points)
     secret = total % PRIME
     if secret >= 2 ** (8 * SECRET_BYTES):
-        raise FednerError("shares that are not of one secret")
+        raise FednerError("shares of different secrets")
     return secret.to_bytes(SECRET_BYTES, "big")
 
 

@@ -83,7 +83,7 @@ def parse_body(data: bytes, kind: type[Body]) -> Body:
         data.decode("utf-8")
     except UnicodeDecodeError as error:
         raise ServiceError(
-            400, f"the body is no UTF-8 from byte {error.start} on", "Send JSON in UTF-8."
+            400, f"the body is not UTF-8 from byte {error.start} on", "Send JSON in UTF-8."
         ) from None
     try:
         return kind.model_validate_json(data)

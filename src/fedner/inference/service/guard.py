@@ -160,7 +160,7 @@ def check_host(headers: Headers, settings: WebSettings) -> None:
     if not (name in _names(settings) or _is_address(name)):
         raise ServiceError(
             421,
-            "this service does not go by the host name of the request",
+            "the host name of the request is not one of this service",
             "Use its address, or start it with --host-name NAME.",
         )
     origin = headers.get("origin")
@@ -168,7 +168,9 @@ def check_host(headers: Headers, settings: WebSettings) -> None:
         place = origin.partition("://")[2]
         if place.lower() != stated.lower() and host_of(place) not in settings.names:
             raise ServiceError(
-                403, "another site sent the request", "Use the service's own page, or no browser."
+                403,
+                "another site sent the request",
+                "Use the service's own page, or a client that is not a browser.",
             )
 
 
@@ -227,7 +229,7 @@ async def _read_body(headers: Headers, receive: Receive, settings: WebSettings) 
         raise ServiceError(
             413,
             f"the body is larger than {settings.most_bytes:,} bytes",
-            "Send a note at a time; `fedner predict` takes whole files.",
+            "Send one note at a time; `fedner predict` takes whole files.",
         )
     return b"".join(pieces)
 

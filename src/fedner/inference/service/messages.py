@@ -24,7 +24,7 @@ NewTypes = Annotated[
     Field(
         max_length=10,
         description="Further types by name and one-line description, for models that can find "
-        "types they were not trained for (can_add_types). A first guess, no result.",
+        "types they were not trained for (can_add_types). A first guess, not a result.",
     ),
 ]
 
@@ -66,11 +66,9 @@ class RedactRequest(Record):
     text: Text
     model: ModelName = None
     types: NewTypes = Field(default_factory=dict)
-    remove: list[TypeName] = Field(
-        default_factory=list, description="Types to remove; all others stay."
-    )
+    remove: list[TypeName] = Field(default_factory=list, description="The only types to remove.")
     keep: list[TypeName] = Field(
-        default_factory=list, description="Types to keep; all others go. Not together with remove."
+        default_factory=list, description="Remove all types but these. Not together with remove."
     )
     how: How = Field(
         default="type",
@@ -79,8 +77,8 @@ class RedactRequest(Record):
     )
     threshold: float | Literal["own", "none"] = Field(
         default="own",
-        description="own: the model's calibrated threshold, where it has one. none: only what "
-        "/predict finds goes. A number: words of at least this probability go.",
+        description="own: the model's calibrated threshold, if it has one. none: only what "
+        "/predict finds is removed. A number: words of at least this probability are removed.",
     )
 
 
@@ -101,7 +99,7 @@ class RedactAnswer(Record):
     text: str = Field(description="The note without what was found.")
     replacements: list[Replacement]
     removed: list[str] = Field(description="The types that were removed.")
-    threshold: float | None = Field(description="The probability from which on words went.")
+    threshold: float | None = Field(description="The probability from which words were removed.")
     remains: str = Field(description="What may still be in the text: no tagger finds everything.")
 
 
@@ -109,7 +107,7 @@ class OfferedType(Record):
     """An entity type of a model."""
 
     name: str
-    description: str | None = Field(description="What it means, where the model knows it.")
+    description: str | None = Field(description="What it means, if the model has a description.")
 
 
 class OwnThreshold(Record):
@@ -117,7 +115,9 @@ class OwnThreshold(Record):
 
     threshold: float
     types: list[str] = Field(description="The types that it removes.")
-    remains: str = Field(description="What remained in documents that had no say.")
+    remains: str = Field(
+        description=("What remained in documents that played no part in choosing it.")
+    )
 
 
 class OfferedModel(Record):

@@ -20,7 +20,7 @@ from fedner.inference.service.messages import (
 from fedner.version import __version__
 
 _STATUS: Final = {
-    400: "The body is no JSON or no UTF-8.",
+    400: "The body is not JSON or not UTF-8.",
     401: "The token is missing or wrong.",
     403: "Another site sent the request.",
     404: "There is no such path or model.",
@@ -31,7 +31,7 @@ _STATUS: Final = {
     421: "The host name is not one of this service.",
     422: "The body is empty, or a field is missing, unknown or wrong.",
     500: "Something is wrong in fedner itself.",
-    503: "Too many requests at a time: the header Retry-After says when to come again.",
+    503: "Too many requests at a time: the header Retry-After says when to try again.",
 }
 _OF_ALL: Final = (401, 403, 408, 421, 503)
 _OF_BODIES: Final = (400, 404, 413, 415, 422, 500)
@@ -86,7 +86,7 @@ def openapi() -> dict[str, Any]:
             "title": "fedner",
             "version": __version__,
             "description": "Named-entity recognition with the models of this service. Offsets "
-            "count Unicode code points of the whole text, half-open. Whatever goes wrong is "
+            "count Unicode code points of the whole text, half-open. Every error is "
             "answered with an error and a hint.",
         },
         "paths": {

@@ -38,7 +38,7 @@ class Token:
         if len(self.secret) < LEAST_TOKEN or not self.secret.isascii() or " " in self.secret:
             raise FednerError(
                 f"the token has {len(self.secret)} characters; expected at least {LEAST_TOKEN} "
-                "letters, digits and signs of ASCII, without blanks",
+                "ASCII letters, digits and signs, without blanks",
                 _MAKE_ONE,
             )
 
@@ -124,7 +124,7 @@ def read_token(path: Path | None, environment: Mapping[str, str] = os.environ) -
         words = path.read_text(encoding="utf-8").strip()
     except (OSError, UnicodeDecodeError) as error:
         reason = error.strerror if isinstance(error, OSError) else "it is no text"
-        raise FednerError(f"{path}: no token can be read: {reason}", _MAKE_ONE) from error
+        raise FednerError(f"{path}: the token cannot be read: {reason}", _MAKE_ONE) from error
     if os.name == "posix" and mode & (stat.S_IRWXG | stat.S_IRWXO):
         raise FednerError(
             f"{path}: found mode {stat.S_IMODE(mode):04o}; expected a token that only its owner "

@@ -289,7 +289,7 @@ def _checked_half(
         raise FednerError(
             f"encoder {name} gave features of shape {half.shape}, finite in half precision: "
             f"{bool(np.isfinite(half).all())}; expected shape {shape}, finite",
-            "The encoder is at fault: check its weights.",
+            "The fault is in the encoder: check its weights.",
         )
     return half
 

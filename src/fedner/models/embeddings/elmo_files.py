@@ -176,7 +176,7 @@ def read_weights(path: Path, options: ElmoOptions) -> dict[str, NDArray[np.float
                 what = f"{found.dtype} of shape {found.shape}" if is_array else "missing"
                 problems.append(f"  {name}: {what}; expected floats of shape {shape}")
     except (OSError, KeyError, RuntimeError, ValueError) as error:
-        raise FednerError(f"{path} is no sound HDF5 file: {error}", _HINT) from error
+        raise FednerError(f"{path} is not a valid HDF5 file: {error}", _HINT) from error
     problems += [f"  {name}: not finite" for name, a in weights.items() if not np.isfinite(a).all()]
     if problems:
         raise FednerError("\n".join([f"{path} is not the ELMo of its options", *problems]), _HINT)

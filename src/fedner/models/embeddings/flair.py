@@ -255,7 +255,7 @@ def _load_arrays(path: Path) -> dict[str, NDArray[np.generic]]:
     except OSError as error:
         raise FednerError(f"cannot read {path}: {error.strerror or error}", _HINT) from error
     except (lzma.LZMAError, zipfile.BadZipFile, zlib.error, ValueError, EOFError) as error:
-        raise FednerError(f"{path} is no sound archive of arrays: {error}", _HINT) from error
+        raise FednerError(f"{path} is not a valid archive of arrays: {error}", _HINT) from error
 
 
 def _weights_of(
@@ -285,7 +285,7 @@ def _weights_of(
         else:
             weights[name] = np.ascontiguousarray(array, dtype=np.float32)
     if problems:
-        raise FednerError("\n".join([f"{path} is no Flair language model", *problems]), _HINT)
+        raise FednerError("\n".join([f"{path} is not a Flair language model", *problems]), _HINT)
     return weights
 
 

@@ -170,7 +170,7 @@ def unseal(folder: Path, kind: str, version: int, hint: str) -> tuple[dict[str, 
     except (OSError, ValueError, KeyError, AttributeError, TypeError):
         raise FednerError(f"{folder / ABOUT} is missing or not readable", hint) from None
     if not is_whole:
-        raise FednerError(f"{folder / ABOUT} was altered: its seal does not fit it", hint)
+        raise FednerError(f"{folder / ABOUT} was altered: it does not fit its seal", hint)
     if (record["kind"], record["version"]) != (kind, version):
         raise FednerError(
             f"{folder} holds {record['kind']} of version {record['version']}; "

@@ -157,7 +157,7 @@ class PretrainedEncoder:
         """
         if not self.has_weights:
             raise FednerError(
-                f"the pretrained weights of the encoder {self.origin.name!r} are not at hand",
+                f"the pretrained weights of the encoder {self.origin.name!r} were not found",
                 "Say where they are: `context=` in Python, --context on the command line.",
             )
         model = self.frozen_model().eval()

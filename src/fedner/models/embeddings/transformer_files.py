@@ -97,7 +97,7 @@ def text_files(folder: Path) -> list[Path]:
     """
     if not (folder / "config.json").is_file():
         raise FednerError(
-            f"{folder} has no config.json: it is no folder of a Hugging Face encoder",
+            f"{folder} has no config.json: it is not the folder of a Hugging Face encoder",
             "Give the folder that save_pretrained() or a download of the encoder made.",
         )
     if (folder / "adapter_config.json").exists():
@@ -127,7 +127,7 @@ def _weight_files(folder: Path) -> list[Path]:
     if pickled:
         raise FednerError(
             f"{folder} has weights only as {', '.join(pickled)}, which can carry code",
-            "Convert them where you trust them: load the model with transformers and "
+            "If you trust them, convert them: load the model with transformers and "
             "save_pretrained(folder) it, which writes model.safetensors.",
         )
     raise FednerError(

@@ -139,7 +139,7 @@ def load_tokenizer(transformers: ModuleType, folder: Path) -> Any:
         ) from error
     if not wrapper.is_fast:
         raise FednerError(
-            f"{folder}: its tokenizer does not tell which piece belongs to which word",
+            f"{folder}: its tokenizer does not say which piece belongs to which word",
             "Save it as a fast tokenizer (tokenizer.json).",
         )
     wrapper.backend_tokenizer.no_truncation()

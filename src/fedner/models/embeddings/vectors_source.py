@@ -78,7 +78,7 @@ def recognise_vectors(path: Path) -> VectorsFormat:
     if sample.startswith(_FASTTEXT_MODEL):
         raise FednerError(
             f"{path} is a model of fastText, with its n-grams, not a table of word vectors",
-            "Take the .vec file that is published beside it, or print the vectors into one.",
+            "Use the .vec file that is published with it, or export the vectors to one.",
         )
     header = HEADER.match(sample)
     if header is None:
@@ -93,10 +93,10 @@ def recognise_vectors(path: Path) -> VectorsFormat:
 def _refuse_foreign(path: Path) -> None:
     """Refuse a file that is something else, by the name of what it is."""
     if (what := foreign_file(path)) is not None:
-        raise FednerError(f"{path} is {what.name}, no table of word vectors", HINT)
+        raise FednerError(f"{path} is {what.name}, not a table of word vectors", HINT)
     if is_archive(path):
         raise FednerError(
-            f"{path} is an archive, no table of word vectors", f"Unpack it first. {HINT}"
+            f"{path} is an archive, not a table of word vectors", f"Unpack it first. {HINT}"
         )
 
 

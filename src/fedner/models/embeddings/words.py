@@ -310,7 +310,7 @@ class WordEmbedding(nn.Module):
         """
         if not self.trainable or optimizer.parameter is not self.weight:
             raise FednerError(
-                "the optimizer steps another parameter than this word table",
+                "the optimizer does not step this word table but another parameter",
                 "Make it with SparseRowsAdam(embedding.weight) of a trainable embedding.",
             )
         self._optimizer = optimizer

@@ -117,7 +117,7 @@ def joined(parts: Parts) -> Tensor:
     """
     if not parts:
         raise FednerError(
-            "a layer reads what every token is made of, but nothing stands before it",
+            "a layer reads the features of tokens, but nothing comes before it",
             "Give the embeddings at least one source, or mark the layer as one (is_source).",
         )
     return parts[0] if len(parts) == 1 else torch.cat(list(parts), dim=-1)

@@ -65,7 +65,7 @@ def register_layer(layer: type[nn.Module], forms: LayerForms) -> None:
         raise FednerError(
             f"the layer {layer.__name__} ({forms.name!r}) cannot be added: "
             f"{', '.join(taken) or layer.__name__} is in the table already",
-            "Give a class of its own and a name of its own to each kind of layer.",
+            "Give each kind of layer its own class and its own name.",
         )
     LAYERS[layer] = forms
 

@@ -325,9 +325,9 @@ class PlatformPrivacy:
             )
         if self.num_slices < 1 or (not self.mechanism.samples_units and self.num_slices > 1):
             raise FednerError(
-                f"found {self.num_slices} slices with mechanism {self.mechanism.name!r}; expected "
-                "1 slice where the platform is the unit, or at least 1 of a smaller unit",
-                "A platform lies in every slice of its data.",
+                f"found {self.num_slices} slices with mechanism {self.mechanism.name!r}; "
+                "expected 1 slice if the platform is the unit, else at least 1",
+                "A platform is in every slice of its data.",
             )
         asked = Asked(private_part=self.private_part, has_scores=self.scores is not None)
         require_fitting(self.mechanism, asked, f"mechanism {self.mechanism.name!r}")

@@ -88,8 +88,8 @@ def presidio_python(environment: Mapping[str, str] | None = None) -> Path | None
     if not path.is_file() or not os.access(path, os.X_OK):
         raise FednerError(
             f"{PRESIDIO_VARIABLE}: found {value}; expected the path of a Python",
-            "Name bin/python of an environment that has presidio-analyzer, or unset the variable: "
-            "Presidio's rows are missing then.",
+            "Name bin/python of an environment that has presidio-analyzer, or unset the "
+            "variable: then Presidio's rows are missing.",
         )
     return path
 
@@ -155,7 +155,7 @@ def run(cell: Cell, bench: Bench) -> Sequence[Row]:
 def _python() -> Path:
     python = presidio_python()
     if python is None:
-        raise FednerError(f"{PRESIDIO_VARIABLE} names no Python any more", "Set it again.")
+        raise FednerError(f"{PRESIDIO_VARIABLE} is no longer the path of a Python", "Set it again.")
     return python
 
 

@@ -218,7 +218,7 @@ def read_approval(path: Path, authority: str | None = None) -> Approval:
         raise FednerError(
             f"{path} is of an authority with the fingerprint {fingerprint(issuer)}; expected "
             f"{authority}",
-            "Do not install it. Ask the coordinator by telephone which one is right.",
+            "Do not install it. Ask the coordinator by telephone which fingerprint is right.",
         )
     if not is_signed_by(issuer, approval.signed_text, approval.signature):
         raise FednerError(f"{path} was altered: its signature does not fit", hint)
@@ -238,7 +238,7 @@ def verified_roster(text: str | bytes, approval: Approval, source: str) -> Roste
         FednerError: It is no roster, or somebody else's.
     """
     hint = "Ask the coordinator for what `fedner federation roster` writes."
-    wrong = f"{source} is no roster of fedner"
+    wrong = f"{source} is not a roster of fedner"
     try:
         value = read_json(text, _MOST_BYTES)
     except FednerError as error:

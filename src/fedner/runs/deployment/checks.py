@@ -127,7 +127,7 @@ def _check_home(home: PlatformHome) -> Iterator[Check]:
     name = read_home(home).name
     mode = home.path.stat().st_mode & 0o777
     if os.name == "posix" and mode & 0o077:
-        hint = f"Make it yours alone: chmod 700 {home.path}"
+        hint = f"Let only yourself read it: chmod 700 {home.path}"
         yield Check("home", "problem", f"{home.path} is open to others (mode {mode:04o})", hint)
     else:
         yield Check("home", "ok", f"{home.path} of {name}")
@@ -151,7 +151,7 @@ def _check_clock(approval: Approval) -> Iterator[Check]:
 
 def check_connection(home: PlatformHome, place: Place) -> Iterator[Check]:
     """Connect to the server as FLARE does, with both certificates, and say no word."""
-    hint = "Is the server started (fedner server start), and is the way there open in the firewall?"
+    hint = "Is the server running (fedner server start), and does the firewall let you reach it?"
     try:
         plain = socket.create_connection((place.host, place.port), _CONNECT_SECONDS)
     except OSError as error:
@@ -277,7 +277,7 @@ def _check_pins(
         for each in pin_problems(pins, own, study.names, shown, all_pinned=True)
         if each not in wrong
     ]
-    hint = "Ask them for `fedner platform show`, and pin: fedner platform pin NAME FINGERPRINT"
+    hint = "Ask them to run `fedner platform show`, and pin: fedner platform pin NAME FINGERPRINT"
     for each in unsure:
         serious = is_strict and each.pinned is None
         yield Check("pins", "problem" if serious else "warning", str(each), hint)

@@ -251,7 +251,7 @@ def read_authority(home: FederationHome) -> Authority:
     if certificate.not_valid_after_utc <= datetime.now(UTC):
         raise FednerError(
             f"the authority of {home.path} ended on {certificate.not_valid_after_utc:%Y-%m-%d}",
-            "Create a new federation; every member asks anew.",
+            "Create a new federation; every member must request a certificate again.",
         )
     return Authority(key, certificate)
 
@@ -302,7 +302,7 @@ def _require_expected(request: Request, study: Study, record: FederationRecord) 
             raise FednerError(
                 f"the request is of a server on {request.name!r}; this federation's server is on "
                 f"{record.host!r}",
-                f"Ask there again: fedner server request {record.host}",
+                f"Request it again there: fedner server request {record.host}",
             )
     elif request.name not in may_ask(study):
         raise FednerError(
@@ -320,13 +320,13 @@ def _approved(
         raise FednerError(
             f"{wanted.name} was approved with another key: fingerprint {known.fingerprint}; this "
             f"request has {fingerprint(request)}",
-            "Ask the platform by telephone. A name keeps its key: a certificate cannot be taken "
-            "back from one key and given to another under the same name.",
+            "Ask the platform by telephone. A name keeps its key: the same name cannot get a "
+            "certificate for another key.",
         )
     if known is not None and known.removed is not None:
         raise FednerError(
             f"{wanted.name} was removed on {known.removed:%Y-%m-%d}",
-            f"Let it take part again first: fedner federation restore {wanted.name}",
+            f"First let it take part again: fedner federation restore {wanted.name}",
         )
     certificate = issue(authority, request, wanted.name, wanted.kind, days)
     member = Member(

@@ -97,7 +97,7 @@ def _wanted(listed: dict[str, Any]) -> dict[str, dict[str, Any]]:
     for place in files:
         if place not in RECORDS and not MODEL_FILE.fullmatch(place):
             raise FednerError(
-                f"the federation's server offers {place!r:.100}, which is no such file"
+                f"the federation's server offers {place!r:.100}, which it may not offer"
             )
     return files
 
@@ -112,7 +112,7 @@ def _received(session: AdminSession, run: str, place: str, facts: dict[str, Any]
     if len(data) != size or hashlib.sha256(data).hexdigest() != facts["sha256"]:
         raise FednerError(
             f"{place} of run {run} did not arrive as the server announced it",
-            "The run may still write it: fetch it again.",
+            "The run may still be writing it: fetch it again.",
         )
     return bytes(data)
 

@@ -70,21 +70,21 @@ def read_key(path: Path) -> rsa.RSAPrivateKey:
     except OSError as error:
         raise FednerError(
             f"the private key {path} cannot be read: {error.strerror}",
-            "It stays where it was made; without it, ask for a new certificate with a new key.",
+            "A key stays where it was made; without it, request a new certificate with a new key.",
         ) from error
     if os.name == "posix" and mode & 0o077:
         raise FednerError(
             f"the private key {path} can be read by others (mode {mode & 0o777:04o})",
-            f"Make it the owner's alone: chmod 600 {path}. If others may have read it, it is "
-            "no secret any more: ask for a new certificate with a new key.",
+            f"Let only its owner read it: chmod 600 {path}. If others may have read it, it is no "
+            "longer secret: request a new certificate with a new key.",
         )
     try:
         key = serialization.load_pem_private_key(data, password=None)
     except (ValueError, TypeError, UnsupportedAlgorithm) as error:
-        raise FednerError(f"{path} is no private key", "Restore it from your backup.") from error
+        raise FednerError(f"{path} is not a private key", "Restore it from your backup.") from error
     if not isinstance(key, rsa.RSAPrivateKey):
         raise FednerError(
-            f"{path} is no RSA key", "fedner makes RSA keys; restore the one it made."
+            f"{path} is not an RSA key", "fedner makes RSA keys; restore the one it made."
         )
     return key
 
@@ -133,7 +133,7 @@ def read_signing_request(text: str, source: str) -> x509.CertificateSigningReque
         request = x509.load_pem_x509_csr(text.encode())
         key = request.public_key()
     except (ValueError, UnsupportedAlgorithm) as error:
-        raise FednerError(f"{source}: no signing request", hint) from error
+        raise FednerError(f"{source}: not a signing request", hint) from error
     if not isinstance(key, rsa.RSAPublicKey) or key.key_size < KEY_BITS:
         raise FednerError(f"{source}: expected an RSA key of at least {KEY_BITS} bits", hint)
     if not request.is_signature_valid:
@@ -239,7 +239,7 @@ def read_certificate(text: str, source: str) -> x509.Certificate:
         return x509.load_pem_x509_certificate(text.encode())
     except ValueError as error:
         raise FednerError(
-            f"{source}: no certificate", "Use the file as fedner wrote it; ask for it again."
+            f"{source}: not a certificate", "Use the file as fedner wrote it, or request it again."
         ) from error
 
 

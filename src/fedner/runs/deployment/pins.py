@@ -71,9 +71,9 @@ def parse_fingerprint(text: str) -> str:
     found = re.sub(r"[\s:-]", "", text).lower()
     if not _DIGITS.fullmatch(found):
         raise FednerError(
-            f"{text!r} is no fingerprint: expected 64 hexadecimal digits, found {len(found)} "
+            f"{text!r} is not a fingerprint: expected 64 hexadecimal digits, found {len(found)} "
             "characters",
-            "The other platform sees its own with `fedner platform show`.",
+            "The other platform shows its own with `fedner platform show`.",
         )
     return found
 

@@ -38,5 +38,5 @@ def _tell_server(home: FederationHome, name: str, again: str, *, is_removed: boo
         state = "it is marked as removed, but the server still admits it"
         raise FednerError(
             f"{name}: {state if is_removed else 'the server still refuses it'}: {said}",
-            f"When the server runs and can be reached, say it again: {again}",
+            f"When the server runs and can be reached, run this again: {again}",
         ) from error

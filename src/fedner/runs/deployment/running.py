@@ -63,8 +63,8 @@ def require_federations_study(home: FederationHome, study: Study) -> None:
         raise FednerError(
             f"the study's digest is {study.digest}; that of the federation in {home.path} is "
             f"{record.study_digest}",
-            "Train what the members were approved for, without naming a study; or give the "
-            "federation the new one first: fedner federation update STUDY",
+            "Train the study that the members were approved for, without naming a study; or "
+            "first give the federation the new one: fedner federation update STUDY",
         )
 
 
@@ -112,7 +112,7 @@ def takes_part(record: FederationRecord, study: Study) -> tuple[str, ...]:
         others = ", ".join(name for name in study.names if name not in approved)
         raise FednerError(
             f"not approved, or removed: {others}",
-            "Each of them asks first: fedner platform request NAME",
+            "Each of them must first request a certificate: fedner platform request NAME",
         )
     return names
 
@@ -150,7 +150,7 @@ def stop_run(home: FederationHome, run: str | None = None) -> RunState:
         end = time.monotonic() + _STOP_SECONDS
         while unfinished := [job for job in session.jobs(name) if not job.is_over]:
             if time.monotonic() > end:
-                raise FednerError(f"run {name} did not stop in time", "Say it again.")
+                raise FednerError(f"run {name} did not stop in time", "Run the command again.")
             for job in unfinished:
                 _abort(session, job.job)
             time.sleep(POLL_SECONDS)
@@ -313,7 +313,7 @@ def _study_of(session: AdminSession, jobs: list[JobState]) -> Study:
     specs: Mapping[str, Any] = meta.get("resource_spec") or {}
     for spec in specs.values():
         return parse_as(Study, json.loads(spec[FACTS]["study"]), f"the study of {jobs[-1].run}")
-    raise FednerError(f"{jobs[-1].run} is no run of fedner")
+    raise FednerError(f"{jobs[-1].run} is not a run of fedner")
 
 
 def follow(

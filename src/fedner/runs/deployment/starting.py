@@ -131,7 +131,7 @@ def _require_free_port(place: Place) -> None:
         except OSError as error:
             raise FednerError(
                 f"port {place.port} cannot be used here: {error.strerror}",
-                "Stop what uses it, or let it be free for the server: platforms know this port.",
+                "Stop the program that uses it: platforms expect the server on this port.",
             ) from error
 
 
@@ -196,7 +196,7 @@ def _run(program: Program, log: Say, beside: str | None = None) -> None:
     if not was_asked:
         raise FednerError(
             f"FLARE's process ended by itself with code {code}: " + " | ".join(last),
-            f"All it said is in {program.home / 'logs'}; start again when the cause is gone.",
+            f"Its output is in {program.home / 'logs'}; fix the cause and start again.",
         )
     _stamped(log)("stopped")
 

@@ -91,7 +91,7 @@ def own_part(home: Path, job: Announced, name: str) -> OwnPart:
     if known.get(name) != fingerprint(key):
         raise FednerError(
             f"the roster has another key of {name!r} than {place.key}",
-            "Ask whoever coordinates for an approval of this home's key, and install it.",
+            "Ask the coordinator for an approval of this home's key, and install it.",
         )
 
     def identity(asked: str) -> Identity:

@@ -219,7 +219,7 @@ def _require_same_federation(
     if old != new:
         raise FednerError(
             f"{path} is of another federation (authority {new}) than {home.path} (authority {old})",
-            "Every federation has a home of its own: ask from a new one, with --home.",
+            "Every federation needs a separate home: make the request from a new one, with --home.",
         )
 
 
@@ -233,8 +233,8 @@ def installed(home: PlatformHome | ServerHome) -> Approval:
     if not home.approval.is_file():
         kind = "platform" if isinstance(home, PlatformHome) else "server"
         raise FednerError(
-            f"{home.path}: {name} asked to take part, but no approval is installed",
-            f"When the coordinator sent it: fedner {kind} install APPROVAL --home {home.path}",
+            f"{home.path}: {name} requested to take part, but no approval is installed",
+            f"When the coordinator has sent it: fedner {kind} install APPROVAL --home {home.path}",
         )
     return read_approval(home.approval)
 

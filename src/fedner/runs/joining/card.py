@@ -23,33 +23,33 @@ from fedner.version import __version__
 
 KEPT_WORDS = {
     "joined": "The received weights, fine-tuned on this platform's own texts.",
-    "local-only": "A tagger that was trained on this platform's own texts alone: cross-validation "
-    "found it better than the received weights, so nothing of them is in it.",
-    "average": "The mean of two taggers: the received weights, fine-tuned on this platform's own "
-    "texts, and one that was trained on these texts alone.",
+    "local-only": "A tagger that was trained only on this platform's own texts: "
+    "cross-validation found it better than the received weights, so it contains "
+    "none of them.",
+    "average": "The mean of two taggers: the received weights, fine-tuned on this platform's "
+    "own texts, and one that was trained only on these texts.",
 }
 OWN_PRIVACY = (
-    "What was trained here was trained without noise, on this platform's own texts: whoever is "
-    "given this tagger is given something that no epsilon covers. Keep it at home. Of what was "
-    "received its makers say:"
+    "The tagger was trained without noise on this platform's own texts: no epsilon covers it. "
+    "Do not give it away. Its makers say of the received model:"
 )
 SELECTION_WORDS = (
-    "Strict F1 in percent over three folds of the training sentences. **These scores chose what is "
-    "kept. They are the best of many and no result**: the section Result is."
+    "Strict F1 in percent over three folds of the training sentences. **These scores chose what "
+    "is kept. They are the best of many and not a result**: for that see the section Result."
 )
 PULL_WORDS = (
-    "*Pull*: how strongly weights were held to those that training began with; joined, these are "
-    "the received ones."
+    "*Pull*: how strongly training kept weights close to the initial ones; for joined, these "
+    "are the received ones."
 )
 RESULT_WORDS = (
-    "Strict F1 in percent on this platform's own test part, which had no say in any choice (a "
+    "Strict F1 in percent on this platform's own test part, which played no part in any choice (a "
     "mention counts if borders and type are exactly right), with its 95 % bootstrap interval, then "
     "relaxed F1 (borders need only overlap). The test part is private: leave this section out "
     "where scores must not be known."
 )
 NO_RESULT = (
-    "None: all sentences were trained on (`--test 0`). How good the tagger is, is not known; score "
-    "it on texts that it has not seen (`fedner score`)."
+    "None: all sentences were used for training (`--test 0`). Nobody knows how good the tagger "
+    "is; score it on texts that it has not seen (`fedner score`)."
 )
 WORTH_WORDS = (
     "Both were trained on growing parts of the own training sentences. *Worth*: with how many "
@@ -74,7 +74,7 @@ def joined_card(joined: Joined, kept: LoadedTagger) -> str:
         section("Privacy", OWN_PRIVACY, f"> {escaped(joined.received['privacy'])}"),
         section(
             "How to use it",
-            "`MODEL` is the folder that this card lies in.",
+            "`MODEL` is the folder of this card.",
             code_block("fedner predict MODEL notes.txt", "sh"),
         ),
         section("Limits", bullets(LIMITS)),

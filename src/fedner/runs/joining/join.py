@@ -120,7 +120,7 @@ def join(
     )
     if received.device != "cpu" and asked.workers > 1:
         raise FednerError(
-            f"--workers {asked.workers} on {received.device}: trainings share no GPU",
+            f"--workers {asked.workers} on {received.device}: trainings cannot share a GPU",
             "Leave --workers out, or train on the CPU.",
         )
     tell.say("reading the data")

@@ -195,7 +195,7 @@ def _released(folder: Path, vectors: Path | None, context: Path | None, device: 
         )
     if loaded.recipe.head != "described":
         raise FednerError(
-            f"{folder}: its head is {loaded.recipe.head!r} and knows only the types "
+            f"{folder}: its head is {loaded.recipe.head!r} and has only the types "
             f"{', '.join(loaded.space.labels)}; expected a described head",
             'Join a run that was trained with model.head = "described", or name the folder of a '
             "whole finished run.",
@@ -232,9 +232,9 @@ def _pretrained(tagger: Tagger) -> PretrainedEncoder | None:
         return None
     if not encoder.source.has_weights:
         raise FednerError(
-            f"the model trained its encoder {encoder.source.origin.name!r} whole, and the "
-            "pretrained one, which local-only taggers begin with, is not found",
-            "Say where it lies: --context FOLDER.",
+            f"the model fine-tuned its whole encoder {encoder.source.origin.name!r}; the "
+            "pretrained one, with which local-only taggers begin, was not found",
+            "Say where it is: --context FOLDER.",
         )
     return encoder.source
 

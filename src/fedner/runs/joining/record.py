@@ -105,7 +105,7 @@ class Joined:
             "kept": self.kept,
             "selection": {
                 "note": "strict F1 over three folds of the training sentences; it chose between "
-                "candidates and is no result",
+                "candidates and is not a result",
                 "methods": dict(choice.selection_f1),
                 "joined": as_json(choice.joined),
                 "local_only": as_json(choice.local),

@@ -91,7 +91,7 @@ def require_place(out: Path, model: Path) -> None:
     inner, outer = out.resolve(), model.resolve()
     if inner == outer or outer in inner.parents:
         raise FednerError(
-            f"{out} lies within {model}, which is read and never written",
+            f"{out} is inside {model}, which is only read and never written",
             "Name another folder with --out.",
         )
     if not out.exists() or (out.is_dir() and (out / UNFINISHED).is_dir()):

@@ -12,7 +12,7 @@ from fedner.privacy.scores import NoisedScores
 from fedner.scoring import Scores
 from fedner.settings import dotted
 
-UNHARMED = "Take an unharmed copy of the run, or train it again."
+UNHARMED = "Use an undamaged copy of the run, or train it again."
 _MOST_SHOWN = 60
 Kind = TypeVar("Kind")
 

@@ -28,7 +28,8 @@ KEPT = (
 
 
 ENCRYPTED = (
-    "Encryption as of a server that a platform helps with its key; alone it sees ciphertexts."
+    "Encryption is shown for a server that a platform helps with its key; without help it "
+    "sees ciphertexts."
 )
 
 
@@ -82,8 +83,8 @@ def terms(record: AuditRecord) -> str:
     whose = "the study's" if record.is_asked_for else "an example"
     return (
         f"Noise multiplier {record.noise_multiplier:.3g} at a bound of {record.max_grad_norm:g} "
-        f"({whose}). {record.num_platforms} platforms in a sum, played by its own sentences. "
-        f"Seed {record.seed}; weights of the first round."
+        f"({whose}). {record.num_platforms} platforms in a sum; its own sentences stand in for "
+        f"the others. Seed {record.seed}; weights of the first round."
     )
 
 

@@ -117,8 +117,8 @@ def _lead(names: Sequence[str]) -> str:
         )
     return (
         f"Named-entity taggers of {len(names)} platforms ({', '.join(map(escaped, names))}), "
-        "trained together while every text stayed at its platform. Each platform has a tagger of "
-        "its own, made of shared and private modules."
+        "trained together while every text stayed at its platform. Each platform has its own "
+        "tagger, made of shared and private modules."
     )
 
 
@@ -225,7 +225,7 @@ def public_labels(platform: PlatformEntry, labels: Iterable[str]) -> list[str] |
 
 def _test_part(split: SplitSettings) -> str:
     if split.test_data is not None:
-        return "a file of its own"
+        return "a separate file"
     share = "a fifth" if split.test is None else f"{100 * split.test:g} %"
     return f"{share}, by {split.by}"
 
@@ -353,7 +353,7 @@ def _left(found: Findings) -> str:
     kept = ", ".join(code(each.name) for each in first.kept) or "nothing"
     return section(
         "What each platform disclosed",
-        "The complete list, beside the platform's name and its public size. Never disclosed: "
+        "The complete list, apart from the platform's name and its public size. Never disclosed: "
         f"{escaped(', '.join(found.disclosure.never))}.",
         table(("platform", *SENT), rows),
         bullets([*map(escaped, found.disclosure.notes), *_incidents(found)]),

@@ -18,25 +18,25 @@ SCORE_WORDS = (
     "overlap). The test parts are private: leave this section out where scores must not be known."
 )
 KEPT_SCORES = (
-    "Scores on the platforms' test parts are not covered by epsilon and are not shown here. They "
-    "stand in the report, which is for the platforms' own eyes."
+    "Scores on the platforms' test parts are not covered by epsilon and are not shown here. "
+    "They are in the report, which is only for the platforms themselves."
 )
 NOISED_WORDS = (
     "Strict F1 in percent after the last round, from counts that the platforms disclosed clipped "
     "and with noise: part of epsilon, and rough where a test part is small."
 )
 METHOD_WORDS = {
-    "local-only": "the platform trained by itself, on its own texts.",
+    "local-only": "the platform trained alone, on its own texts.",
     "federated": "the tagger that this card is about.",
-    "centralized": "all texts in one place, which privacy forbids; what could be reached at best.",
+    "centralized": "all texts in one place, which privacy forbids; an upper bound.",
 }
 GAIN_WORDS = (
-    "A gain is a paired difference on the same texts, in points of strict F1. The answer is yes or "
-    "no only where its whole interval lies on one side of zero."
+    "A gain is a paired difference on the same texts, in points of strict F1. The answer is yes "
+    "or no only if its whole interval is on one side of zero."
 )
 NO_BASELINES = (
-    "No platform was also trained by itself in this run: it does not tell whether joining helped "
-    "(`training.baselines` does)."
+    "No platform was also trained alone in this run, so it cannot say whether joining helped "
+    "(set `training.baselines`)."
 )
 NO_PRIVACY = (
     f"**No differential privacy.** Updates were transmitted without noise. {NOTHING} Trained "
@@ -46,21 +46,22 @@ NO_PRIVACY = (
 )
 OTHER_TEXTS = (
     "Other languages, kinds of text and ways of tokenising, and words of later years, lower the "
-    "scores, by how much is not known. Score on your own annotated sample first (`fedner score`)."
+    "scores by an unknown amount. Score on your own annotated sample first (`fedner score`)."
 )
 WHAT_INTERVALS_COVER = (
-    "Intervals tell how far scores depend on which texts were tested. They do not cover the luck "
-    "of the seed, nor errors of annotation."
+    "Intervals show how much scores depend on the choice of test texts. They cover neither the "
+    "luck of the seed nor annotation errors."
 )
 OWN_TYPES = "A type that a platform does not annotate is never found by its tagger."
 ALL_TYPES = (
-    "The tags are shared, so every tagger may find the types of all platforms. On a platform that "
-    "does not annotate a type nobody has tested how well: the scores leave it out."
+    "The tags are shared, so every tagger may find the types of all platforms. On a platform "
+    "that does not annotate a type, nobody has tested how well it is found: the scores leave it "
+    "out."
 )
 LIMITS = (
     OTHER_TEXTS,
     WHAT_INTERVALS_COVER,
     "Mentions are flat and contiguous: nested and discontinuous ones were flattened first.",
-    "Redaction with these taggers misses mentions; it is no proof of anonymity.",
+    "Redaction with these taggers misses mentions; it does not prove anonymity.",
     "Scores were not broken down by groups of people.",
 )

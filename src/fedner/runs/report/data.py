@@ -17,8 +17,8 @@ def data_section(settings: Settings, facts: RunFacts) -> str:
             numbers = [getattr(row, key) for key in COUNTED]
             rows.append([escape(name), _type(row), *(f"{number:,}" for number in numbers)])
     lead = (
-        "Mentions by type, training and test part together: what the files have, and what of it no "
-        "tagger sees."
+        "Mentions by type, training and test part together: what the files have, and what part "
+        "of it no tagger sees."
     )
     lists = "".join(
         f"<h3>{escape(each.name)}</h3>{_platform(each, facts.platforms[each.name])}"

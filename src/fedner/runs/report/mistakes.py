@@ -20,9 +20,9 @@ def mistakes_section(scores: RunScores) -> str:
     if not rows:
         return ""
     lead = (
-        f"Mistakes of the {escape(str(method))} taggers on the test part. Missed: nothing found "
-        "touches the mention. Border: something that touches it was found. Type: its very words "
-        "were found with another type. Spurious: found where there is none. <code>fedner errors "
-        "RUN --platform P</code> shows each in its text, to its platform alone."
+        f"Mistakes of the {escape(str(method))} taggers on the test part. Missed: no found "
+        "mention overlaps it. Border: a found mention overlaps it. Type: the same words were "
+        "found with another type. Spurious: found where there is no mention. <code>fedner "
+        "errors RUN --platform P</code> shows each in its text, to its platform alone."
     )
     return f"<h2>Mistakes</h2><p>{lead}</p>{html_table(['platform', 'type', *MISTAKE_KINDS], rows)}"

@@ -33,7 +33,7 @@ from fedner.settings import Settings
 VERDICTS = {"yes": ("yes", "yes"), "no": ("no", "no"), "not clear": ("unclear", "not clear")}
 MEANINGS = {
     "local-only": "local-only: the platform trains by itself",
-    "federated": "federated: shared modules are trained together, texts stay at home",
+    "federated": "federated: shared modules are trained together, texts stay on their platforms",
     "centralized": "centralized: all texts in one place, which privacy forbids",
 }
 MEASURES = {"precision": "precision", "recall": "recall", "f1": "F1"}
@@ -181,8 +181,8 @@ def _results(found: Findings) -> str:
     )
     if has_gains:
         lead += (
-            "A gain is a paired difference on the same texts. The answer is yes or no only where "
-            "its whole interval lies on one side of zero."
+            "A gain is a paired difference on the same texts. The answer is yes or no only if "
+            "its whole interval is on one side of zero."
         )
     parts = [f"<h2>{'Did joining help?' if has_gains else 'Scores'}</h2><p>{lead}</p>"]
     parts.append(html_table(columns, rows))
@@ -328,10 +328,10 @@ def _left(found: Findings) -> str:
     of_whom = " (of the first platform)" if len(rows) > 1 else ""
     tensors = html_table(["tensor", "shape", "numbers", "transmitted or kept"], names)
     return (
-        "<h2>What each platform disclosed</h2><p>This is the complete list, beside the platform's "
-        f"name and public size. Never disclosed: {never}.</p>"
-        f"{notes}{html_table(columns, rows)}<details><summary>Tensor by tensor{of_whom}</summary>"
-        f"{tensors}</details>"
+        "<h2>What each platform disclosed</h2><p>This is the complete list, apart from the "
+        "platform's name and public size. Never disclosed: "
+        f"{never}.</p>{notes}{html_table(columns, rows)}<details><summary>Tensor by "
+        f"tensor{of_whom}</summary>{tensors}</details>"
     )
 
 

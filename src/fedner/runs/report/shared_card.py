@@ -20,13 +20,13 @@ from fedner.version import __version__
 
 LEAD = (
     "A named-entity tagger of weights that {platforms:,} platforms trained together while every "
-    "text stayed at its platform. It finds the types below by their descriptions. It holds nothing "
-    "of a single platform but what the shared weights learnt there."
+    "text stayed at its platform. It finds the types below by their descriptions. It contains "
+    "nothing of a single platform except what the shared weights learnt there."
 )
 UNTESTED = (
-    "Nobody has tested this very tagger: every platform tests its own, over its own types. Score "
-    "it on texts of your own first (`fedner score`), or train it on them (`fedner join`): that "
-    "sends nothing."
+    "Nobody has tested exactly this tagger: every platform tests its own tagger, on its own "
+    "types. First score it on your own texts (`fedner score`), or train it on them (`fedner "
+    "join`): that sends nothing."
 )
 NO_DP = f"**No differential privacy.** {NOTHING} Hand it only to those who might see the texts."
 USE = (
@@ -85,8 +85,8 @@ def _privacy(spent: Mapping[str, Any] | str) -> Iterator[str]:
     if spent["simulation"]:
         yield "**A simulation: the noise came from a seed, and this model protects nobody.**"
     yield (
-        f"Mechanism {code(spent['mechanism'])}, unit {code(spent['unit'])}: epsilon "
-        f"**{bound}** at delta {spent['delta']:g} ({spent['accountant']}), the largest of all "
-        "platforms by the coordinator's record. Each platform's own ledger is what counts."
+        f"Mechanism {code(spent['mechanism'])}, unit {code(spent['unit'])}: epsilon **{bound}** "
+        f"at delta {spent['delta']:g} ({spent['accountant']}), the largest of all platforms by "
+        "the coordinator's record. The binding count is each platform's own ledger."
     )
     yield spent["trust"]

@@ -139,6 +139,6 @@ def _tensorboard() -> _Tables:
         return _Tables()
     except ImportError as error:
         raise FednerError(
-            "TensorBoard is not installed, whose event files are asked for",
+            "event files for TensorBoard were requested, but TensorBoard is not installed",
             "Install it: pip install 'fedner[tensorboard]'.",
         ) from error

@@ -136,7 +136,7 @@ def local_standing(folder: Path, study: Study | None, round_: int) -> Standing:
     if is_finished:
         return Standing("done")
     if is_at_work is None and round_ < (rounds_of(study) or 0):
-        return Standing("running", "this system does not tell whether the training goes on")
+        return Standing("running", "this system cannot tell whether the training is still running")
     where = f"after round {round_:,}" if round_ else "before its first round"
     return Standing("stopped", f"{where}; go on with it: fedner train {folder} --resume")
 

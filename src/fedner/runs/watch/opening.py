@@ -34,8 +34,8 @@ def open_source(path: Path, run: str | None = None, sink: Sink | None = None) ->
         return home_source(path, run, sink)
     if run is not None:
         raise FednerError(
-            f"{path} is no home of a federation across machines, so it has no run {run!r}",
-            "Leave out --run where the folder of a run is named.",
+            f"{path} is not a home of a federation across machines, so it has no run {run!r}",
+            "Leave out --run if you name the folder of a run.",
         )
     return _run_source(path, sink)
 

@@ -70,7 +70,7 @@ class OwnLines:
         except (FednerError, KeyError, TypeError):
             pass
         raise FednerError(
-            f"{self._tail.path} has a line that tells of no round",
-            "It holds curves alone: move it away and start `fedner watch` again; the run is shown "
+            f"{self._tail.path} has a line that describes no round",
+            "It holds only curves: move it away and start `fedner watch` again; the run is shown "
             "without them.",
         )

@@ -173,7 +173,7 @@ class PlatformSource:
         except (FednerError, KeyError, TypeError):
             pass
         raise FednerError(
-            f"{self._lines.path} has a line that tells of no reply",
+            f"{self._lines.path} has a line that describes no reply",
             "Check it: fedner platform record --home HOME",
         )
 

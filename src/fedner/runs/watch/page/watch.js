@@ -58,7 +58,7 @@ const charts = {
   f1: new Chart({ id: "f1", title: "Strict F1", format: (value, isTick) => (isTick ? number(100 * value) : percent(value)), limits: [0, 1] }),
   epsilon: new Chart({ id: "epsilon", title: "Epsilon spent", format: (value) => number(value, 3), fromZero: true }),
   traffic: new Chart({ id: "traffic", title: "Bytes of tensors, all rounds together", format: bytes, fromZero: true }),
-  marks: new Lanes({ id: "marks", title: "Who was missing or refused" }),
+  marks: new Lanes({ id: "marks", title: "Platforms missing, updates refused" }),
   pace: new Chart({ id: "pace", title: "Seconds for a round", format: seconds }),
 };
 for (const chart of Object.values(charts)) by("charts").append(chart.element);
@@ -170,8 +170,8 @@ function showPlatforms(state) {
   ].filter(Boolean);
   const lead = {
     local: "Strict F1 in percent on each platform\u2019s own test part.",
-    coordinator: "What each platform sent. What it kept stands on the platform alone.",
-    platform: "What this platform sent and was sent. Other platforms\u2019 numbers are not here.",
+    coordinator: "What each platform sent. What it kept is only on the platform.",
+    platform: "What this platform sent and received. Other platforms\u2019 numbers are not here.",
   };
   by("platforms-lead").textContent = lead[state.view];
   const head = make("tr", {}, ...columns.map(([name, , isNumber]) => make("th", { scope: "col", class: isNumber ? "number" : null }, name)));
@@ -212,7 +212,7 @@ function showCharts(state, names) {
   const ways = { up: ["sent by platforms", -1], down: ["sent to platforms", 5] };
   charts.traffic.show({
     series: state.traffic.map((each) => ({ name: ways[each.name][0], index: ways[each.name][1], points: each.points, isTotal: true })),
-    empty: "Nothing was sent yet.",
+    empty: "Nothing has been sent yet.",
   });
   const rows = Object.fromEntries(state.platforms.map((each) => [each.name, each]));
   charts.marks.show({
@@ -259,7 +259,7 @@ async function watch() {
       }
     } catch (error) {
       by("problem").dataset.away = "1";
-      showError(by("problem"), { message: "fedner watch does not answer any more", hint: "What is shown is the last that it said. Start it again, and this page goes on." });
+      showError(by("problem"), { message: "fedner watch no longer answers", hint: "This page shows the last answer. Start it again, and this page goes on." });
       console.debug(error);
       tag = "";
     }

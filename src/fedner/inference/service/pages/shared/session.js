@@ -90,8 +90,8 @@ function showForm(wasWrong) {
   const field = make("div", { class: "field" });
   field.append(make("label", { for: "sign-in-token" }, "Token"), input);
   const why = wasWrong
-    ? "That token is not the right one. Ask whoever started this service."
-    : "This service asks for a token. Whoever started it has it.";
+    ? "That token is wrong. Ask the person who started this service."
+    : "This service asks for a token. The person who started the service has it.";
   form.append(
     make("h2", { id: "sign-in-title" }, "Sign in"),
     make("p", { id: "sign-in-why", role: wasWrong ? "alert" : null }, why),

@@ -85,8 +85,8 @@ function problems(operation) {
   const rows = Object.entries(operation.responses)
     .filter(([code]) => code !== "200")
     .map(([code, each]) => [code, each.description]);
-  const details = make("details", {}, make("summary", {}, "What can go wrong"));
-  details.append(box("What can go wrong", table(["status", "meaning"], rows)));
+  const details = make("details", {}, make("summary", {}, "Possible errors"));
+  details.append(box("Possible errors", table(["status", "meaning"], rows)));
   details.append(make("p", { class: "quiet" }, "Each is answered with { error, hint }."));
   return [details];
 }

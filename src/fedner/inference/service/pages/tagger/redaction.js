@@ -26,13 +26,13 @@ function ticks() {
 
 function showThresholds(model) {
   const before = byId("threshold").value;
-  const choices = [["none", "What is found as entities"]];
+  const choices = [["none", "The entities found"]];
   if (model.redaction) {
     const types = model.redaction.types.join(", ");
-    choices.unshift(["own", `What the model's own threshold finds (${types})`]);
+    choices.unshift(["own", `Words above the model's own threshold (${types})`]);
   }
   if (model.takes_threshold) {
-    for (const each of THRESHOLDS) choices.push([String(each), `Words from a probability of ${each} on`]);
+    for (const each of THRESHOLDS) choices.push([String(each), `Words with a probability of at least ${each}`]);
   }
   const made = choices.map(([value, words]) => make("option", { value }, words));
   byId("threshold").replaceChildren(...made);
@@ -90,7 +90,7 @@ async function copyRedacted() {
   const done = await copyText(redactedText);
   byId("redact-status").textContent = done
     ? "The redacted text is on the clipboard."
-    : "The browser did not let it be copied.";
+    : "The browser did not allow copying.";
 }
 
 /** Listen to the form. */

@@ -65,8 +65,8 @@ function showSecond() {
 function showAdding() {
   const model = chosen();
   byId("added-why").textContent = model.can_add_types
-    ? "The model looks for it without having seen an example. That is a first guess: types unlike " +
-      "those it was trained for are mostly missed."
+    ? "The model looks for it without having seen an example. Treat the result as a first guess: types unlike " +
+      "those that it was trained for are mostly missed."
     : `Not with this model. ${model.why_not}`;
   byId("add").hidden = !model.can_add_types;
   byId("added").hidden = !model.can_add_types;
@@ -133,14 +133,14 @@ function noteChanged() {
 async function copyFound() {
   const [one, ...more] = state.readings.map((each) => each.mentions);
   const done = await copyText(JSON.stringify(more.length ? [one, ...more] : one, null, 1));
-  byId("summary").textContent = done ? "Copied as JSON." : "The browser did not let it be copied.";
+  byId("summary").textContent = done ? "Copied as JSON." : "The browser did not allow copying.";
 }
 
 function sayWhere() {
   const local = ["localhost", "127.0.0.1", "[::1]"].includes(location.hostname);
   byId("where").textContent = local
     ? "Texts stay on this machine. Nothing is stored."
-    : `Texts go to ${location.hostname} and no further. Nothing is stored there.`;
+    : `Texts go only to ${location.hostname}. Nothing is stored there.`;
 }
 
 async function start() {
