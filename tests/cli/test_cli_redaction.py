@@ -146,9 +146,9 @@ def test_a_key_gives_pseudonyms_names_and_dates(model: Path, tmp_path: Path) -> 
     made = said("redaction", "key", key)
     assert len(made["fingerprint"]) == 16
     assert key.stat().st_mode & 0o777 == 0o600
-    with pytest.raises(FednerError, match="need a key"):
-        run("redact", model, notes, "--out", tmp_path / "x", "--how", "pseudonym")
     with pytest.raises(FednerError, match="need a secret key"):
+        run("redact", model, notes, "--out", tmp_path / "x", "--how", "pseudonym")
+    with pytest.raises(FednerError, match="need a key"):
         run("redact", model, notes, "--out", tmp_path / "x", "--patient-pattern", "(?P<patient>.)")
     options = ("--key", key, "--threshold", 0.0001, "--remove", "NAME", "--date-type", "NAME")
     found = said("redact", model, notes, "--out", tmp_path / "out", *options)

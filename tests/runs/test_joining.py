@@ -353,7 +353,7 @@ def test_results_come_from_the_test_part_alone(done: Path) -> None:
     assert record["test_sentences"] == 8
     assert set(record["results"]) == {"joined", "local-only", "average"}
     assert set(record["selection"]["methods"]) == {"joined", "local-only", "average"}
-    assert "no result" in record["selection"]["note"]
+    assert "not a result" in record["selection"]["note"]
     assert [each["sentences"] for each in record["worth"]] == [8, 16, 32]
 
 

@@ -282,7 +282,7 @@ def test_a_platform_that_joins_later_has_a_card(finished: Path, tmp_path: Path) 
     assert found.received["digest"] in section_of(text, "What was received")
     assert "Nothing. Joining only receives." in section_of(text, "What the platform disclosed")
     selection = section_of(text, "Selection")
-    assert "no result" in selection
+    assert "not a result" in selection
     methods, candidates = tables(selection)
     assert len(methods) == 1 + 3
     assert len(candidates) == 1 + 6

@@ -52,7 +52,7 @@ def create(
 ) -> None:
     """Create a federation: its study, its certificate authority, the server's kit.
 
-    Anyone who can read the folder can approve platforms: guard it like a signature stamp.
+    Anyone who can read the folder can approve platforms: let nobody else read it.
     """
     from fedner.cli.output import show_json, show_place
     from fedner.runs.deployment.creation import create_with_server

@@ -43,8 +43,8 @@ SHARED_TYPES_NOTE = (
 DESCRIBED_NOTE = (
     "The head that reads descriptions of entity types is shared: its gradient "
     "(emissions.type.*) is made of the vectors of the platform's own types. Names and descriptions "
-    "stay at home, but a server that guesses a description can test its guess. Keep the head "
-    'private (partition.shared = "encoder") where types must not be guessed.'
+    "are never sent, but a server that guesses a description can test its guess. Keep the head "
+    'private (partition.shared = "encoder") if nobody may guess types.'
 )
 TYPE_MAPS = "emissions.type"
 SIZE_NOTE = (

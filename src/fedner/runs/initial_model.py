@@ -236,8 +236,8 @@ def located_initial(study: Study, path: Path | str | None) -> InitialModel | Non
         if named is None:
             return None
         raise FednerError(
-            f"the study begins with the model {named.name!r} (digest {named.digest}), and nobody "
-            "says where it lies",
+            f"the study begins with the model {named.name!r} (digest {named.digest}), and "
+            "nothing says where it is",
             "The coordinator has it: fedner train STUDY --initial FOLDER; in Python initial=.",
         )
     model = open_initial(path)

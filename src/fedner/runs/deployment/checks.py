@@ -193,7 +193,7 @@ def _check_settings(home: PlatformHome, study: Study, path: Path) -> Iterator[Ch
         yield Check(
             "settings",
             "problem",
-            f"{path} is of {own.name!r}, the home of {name!r}",
+            f"{path} is for {own.name!r}, but the home is that of {name!r}",
             f'Set name = "{name}" in {path}, or name another home.',
         )
         return

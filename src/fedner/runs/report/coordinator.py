@@ -133,7 +133,7 @@ def _head(known: ScoreReports) -> str:
     resumed = f", resumed after round {known.resumed_from:,}" if known.resumed_from else ""
     return (
         f"<h1>{escape(known.title)}: the coordinator's report</h1>{missing}"
-        "<p>This is all that the coordinator received. What a platform kept for itself stands in "
+        "<p>This is all that the coordinator received. What a platform kept to itself is in "
         "its own report, on the platform.</p>"
         f'<p class="soft">{len(known.platforms)} platforms, {known.rounds:,} rounds in '
         f"{known.seconds:,.1f} s{resumed}, study {escape(known.study)}</p>"

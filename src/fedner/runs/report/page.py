@@ -269,8 +269,8 @@ def _curves(found: Findings) -> str:
     noised = " These scores were disclosed with noise." if is_noised else ""
     return (
         "<h2>Learning curves</h2><p>Strict F1 on the test part after so many rounds; broken lines "
-        "are the baselines at their end. The run itself chose nothing by "
-        f'them.{noised}</p>{_legend(found.methods)}<div class="panels">{"".join(panels)}</div>'
+        "are the baselines at their end. The run did not use them to choose "
+        f'anything.{noised}</p>{_legend(found.methods)}<div class="panels">{"".join(panels)}</div>'
     )
 
 
