@@ -157,4 +157,5 @@ class InputProblemsError(FednerError):
             "Fix them, or read with --lenient: a valid offset wins over its quote, and what "
             "cannot be placed is skipped and counted.",
         )
+        self.source = source
         self.log = log
