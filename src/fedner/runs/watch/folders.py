@@ -9,7 +9,7 @@ from fedner.federated.failure_codes import FAILURES
 from fedner.federated.folder_lock import is_held
 from fedner.federated.record import parse_round
 from fedner.federated.run import RECORD
-from fedner.runs.folder import AT_WORK, LOCAL_ONLY, SCORES, platform_names
+from fedner.runs.folder import AT_WORK, LOCAL_ONLY, SCORES, platform_names, resume_command
 from fedner.runs.report.coordinator import SCORE_REPORTS
 from fedner.runs.watch.results import (
     Kept,
@@ -138,7 +138,7 @@ def local_standing(folder: Path, study: Study | None, round_: int) -> Standing:
     if is_at_work is None and round_ < (rounds_of(study) or 0):
         return Standing("running", "this system does not tell whether the training goes on")
     where = f"after round {round_:,}" if round_ else "before its first round"
-    return Standing("stopped", f"{where}; go on with it: fedner train {folder} --resume")
+    return Standing("stopped", f"{where}; go on with it: {resume_command(folder)}")
 
 
 def _at_work(folder: Path, study: Study | None, round_: int) -> Standing:
