@@ -175,3 +175,11 @@ def test_data_without_the_types_are_refused(model: Path, gold: Path) -> None:
     assert renamed["measured"]["overall"]["mentions"] == 80
     with pytest.raises(FednerError, match="cannot be reached"):
         run("redaction", "calibrate", model, gold, "--recall", 0.9, "--most-lost", 0.01)
+
+
+def test_standard_output_is_no_file(model: Path, tmp_path: Path, monkeypatch: Any) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "note.txt").write_text(TEXT)
+    with pytest.raises(FednerError, match="standard output is no file"):
+        run("redact", model, "note.txt", "--out", "-")
+    assert not (tmp_path / "-").exists()

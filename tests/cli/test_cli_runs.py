@@ -229,6 +229,41 @@ def test_joining_that_was_stopped_says_how_to_go_on(
     assert "the same command goes on" in result.stderr
 
 
+def test_a_tagger_without_mistakes_is_said_to_have_none(
+    trained: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from fedner.runs import mistakes
+
+    monkeypatch.setattr(mistakes, "find_mistakes", lambda *_: [])
+    said = shown("errors", trained, "--platform", "case-reports")
+    assert said.rstrip().endswith("no mistakes")
+
+
+@pytest.mark.parametrize(
+    ("stopped_in", "said"),
+    [
+        ("load_platforms", "stopped before the run began"),
+        ("_train", "stopped after round 0; go on with: fedner train '{}' --resume"),
+    ],
+)
+def test_training_that_was_stopped_says_how_to_go_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, stopped_in: str, said: str
+) -> None:
+    from fedner.runs import simulation
+
+    def stop(*_: object, **__: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(simulation, stopped_in, stop)
+    monkeypatch.chdir(tmp_path)
+    assert CliRunner().invoke(app, ["init"]).exit_code == 0
+    folder = tmp_path / "my run"
+    result = CliRunner().invoke(app, ["train", "federation.toml", "--out", str(folder)])
+    assert result.exit_code == 130
+    assert said.format(folder) in result.stderr
+    assert ("--resume" in result.stderr) == (folder / "settings.json").is_file()
+
+
 @pytest.mark.parametrize("wrong", ["ADE", "=x", "ADE="])
 def test_a_type_without_a_description_is_refused(trained: Path, tmp_path: Path, wrong: str) -> None:
     with pytest.raises(FednerError, match="is not NAME=DESCRIPTION"):

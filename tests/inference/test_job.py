@@ -252,6 +252,8 @@ def test_what_is_done_is_kept_whatever_goes_wrong(notes: Path, tmp_path: Path) -
     assert job.run(Rule(), open_inputs([notes])).resumed == 30
     with pytest.raises(FednerError, match="is inside"):
         job_of(notes / "deep" / "a.jsonl").check_target([notes])
+    with pytest.raises(FednerError, match="standard output is no file"):
+        job_of(Path("-")).check_target([notes])
     with pytest.raises(KeyboardInterrupt):
         job_of(tmp_path / "b.jsonl").run(Rule(0), open_inputs([notes]))
     assert not (tmp_path / "b.jsonl.partial").exists(), "nothing was done"

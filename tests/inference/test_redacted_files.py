@@ -129,6 +129,10 @@ def test_a_table_of_patients_must_name_every_note(notes: Path, tmp_path: Path) -
     table.write_text("document,patient\nSmith/Smith-0,1\n")
     with pytest.raises(FednerError, match="5 of 6 notes have no patient: Lee/Lee-0"):
         plan_redaction(notes, tmp_path / "out", keyed(patients=PatientSource(table)))
+    table.write_text("document,patient\nGone/Gone-0,1\n")
+    with pytest.raises(FednerError, match=r"patients\.csv:2: unknown document") as wrong:
+        plan_redaction(notes, tmp_path / "out", keyed(patients=PatientSource(table)))
+    assert "--lenient" not in wrong.value.hint, "redact has no such option"
     by_digit = PatientSource(pattern="^(?P<patient>[0-9]+)")
     with pytest.raises(FednerError, match="6 of 6 notes"):
         plan_redaction(notes, tmp_path / "out", keyed(patients=by_digit))

@@ -73,6 +73,36 @@ def test_problems_are_read_leniently_and_said(tmp_path: Path) -> None:
     assert "lenient = true   # strict reading refuses 1 places" in made.text
 
 
+def test_data_in_another_encoding_are_said_not_read_without_their_letters(tmp_path: Path) -> None:
+    folder = tmp_path / "notes"
+    folder.mkdir()
+    for number in range(12):
+        (folder / f"{number}.txt").write_bytes("Müdigkeit am Tag.\nMehr.\n".encode("latin-1"))
+        (folder / f"{number}.ann").write_text("T1\tADE 10 12\tam\n")
+    named = f"a={folder}"
+    told = CliRunner().invoke(app, ["init", str(tmp_path / "new.toml"), "--platform", named])
+    assert told.exit_code == 0, told.output
+    assert '12 of them are not UTF-8: name their encoding in the file, as encoding = "latin-1"' in (
+        told.output
+    )
+    written = (tmp_path / "new.toml").read_text()
+    assert '# encoding = "latin-1"   # 12 of them are not UTF-8' in written
+    settings = read_settings(tmp_path / "new.toml", ['platforms.a.encoding="latin-1"'])
+    assert settings.platform("a").encoding == "latin-1"
+
+
+def test_a_file_that_cannot_be_read_is_refused_not_left_out(tmp_path: Path) -> None:
+    folder = tmp_path / "notes"
+    folder.mkdir()
+    for number in range(12):
+        (folder / f"{number}.txt").write_text("Nausea after aspirin.\nMore.\n")
+        (folder / f"{number}.ann").write_text("T1\tADE 0 6\tNausea\n")
+    (folder / "3.ann").unlink()
+    (folder / "3.ann").symlink_to("gone")
+    with pytest.raises(FednerError, match=r"platform a: .*3\.ann cannot be read: No such file"):
+        fitting_file([("a", str(folder))], tmp_path)
+
+
 @pytest.mark.parametrize(
     ("given", "said"),
     [

@@ -146,6 +146,28 @@ def test_every_option_in_a_hint_of_a_reader_has_a_key() -> None:
     assert set(hints) <= set(KEYS)
 
 
+def test_data_that_cannot_train_are_said_in_the_words_of_the_file(tmp_path: Path) -> None:
+    (tmp_path / "notes").mkdir()
+    (tmp_path / "notes" / "a.txt").write_bytes("Müde.\n".encode("latin-1"))
+    (tmp_path / "notes" / "a.ann").write_text("T1\tADE 0 4\tMüde\n", encoding="utf-8")
+    (said,) = problems(tmp_path, data=str(tmp_path / "notes"))
+    assert 'Name its encoding, for example `encoding = "latin-1"`; lenient' in said
+    assert "--" not in said
+    assert ".;" not in said
+    (one,) = problems(tmp_path, data=str(few(tmp_path)))
+    assert one.startswith(
+        "platforms[0] (a): Split by sentence: found 1 sentence; expected at least"
+    )
+    assert one.endswith(" 2. Read more data.")
+
+
+def few(tmp_path: Path) -> Path:
+    """Write a single sentence."""
+    path = tmp_path / "one.tsv"
+    path.write_text("aspirin\tB-Drug\nhelped\tO\n\n")
+    return path
+
+
 def test_parts_are_disjoint_and_follow_the_seed(tmp_path: Path) -> None:
     data = load(tmp_path, split={"test": 0.25, "seed": 3})
     assert len(data.test) == 5

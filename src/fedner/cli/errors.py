@@ -38,6 +38,8 @@ def errors(
     json: AsJson = False,
 ) -> None:
     """Show mistakes by kind and type, in context. Local: texts appear only on this screen."""
+    from rich.text import Text
+
     from fedner.cli.output import console, show_json
     from fedner.runs.folder import open_run
     from fedner.runs.mistakes import find_mistakes, grouped
@@ -50,10 +52,12 @@ def errors(
         show_json({"platform": platform, "method": method, "groups": held})
     else:
         _show(platform, groups, most)
-        if every and not groups:
-            types = ", ".join(dict.fromkeys(each.label for each in every))
+        if not groups:
             asked = " ".join(each for each in (kind, label) if each)
-            console.print(f"no mistakes: {asked}; there are some of the types {types}")
+            types = ", ".join(dict.fromkeys(each.label for each in every))
+            there = f"; there are some of the types {types}" if types else ""
+            said = f"no mistakes: {asked}{there}" if every else "no mistakes"
+            console.print(Text(said))
 
 
 def _show(platform: str, groups: "Sequence[MistakeGroup]", most: int | None) -> None:

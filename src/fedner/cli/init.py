@@ -91,6 +91,11 @@ def _show(seen: "Sequence[SeenPlatform]") -> None:
             said.append(
                 f"strict reading refuses {each.num_problems:,} places; the file says lenient = true"
             )
+        if each.num_undecoded:
+            said.append(
+                f"{each.num_undecoded:,} of them are not UTF-8: name their encoding in the file, "
+                'as encoding = "latin-1", or their letters are lost'
+            )
         for line in said:
             warning = Text(f"warning: {each.name}: {line}", style="yellow")
             console.print(warning, soft_wrap=True)

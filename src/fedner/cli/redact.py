@@ -152,6 +152,11 @@ def _is_stream(sources: list[Path]) -> bool:
 def _refuse_sources(sources: list[Path], out: Path | None, *, json: bool) -> None:
     """Refuse inputs without a place to write to, and standard input beside others."""
     is_stream = _is_stream(sources)
+    if str(out) == "-":
+        raise FednerError(
+            "--out -: standard output is no file",
+            "Name a file. Only standard input is redacted to standard output: MODEL - < FILE.",
+        )
     if is_stream and len(sources) > 1:
         raise FednerError("standard input and other inputs", "Redact them one by one.")
     if out is None and not is_stream:

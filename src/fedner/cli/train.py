@@ -67,7 +67,7 @@ def resolve(
         if not resume or assignments or platforms or initial is not None:
             raise FednerError(
                 f"{source} is a folder",
-                "Name a federation file, or a run folder with --resume and nothing else.",
+                "Name a federation file; a run goes on with `fedner train RUN --resume` alone.",
             )
         return open_run(source).settings(), source
     if platforms:
@@ -88,6 +88,7 @@ def train_shown(
 ) -> "RunScores":
     """Train a run with live progress; Ctrl-C stops it cleanly and says how to go on."""
     from fedner.cli.progress import LiveProgress
+    from fedner.runs.folder import SETTINGS, resume_command
     from fedner.runs.simulation import train_run
 
     if is_quiet:
@@ -97,9 +98,12 @@ def train_shown(
             return train_run(settings, folder, resume=resume, progress=live.callbacks())
         except KeyboardInterrupt:
             stopped_at = live.round
-    typer.echo(
-        f"stopped after round {stopped_at:,}; go on with: fedner train {folder} --resume", err=True
-    )
+    if (folder / SETTINGS).is_file():
+        typer.echo(
+            f"stopped after round {stopped_at:,}; go on with: {resume_command(folder)}", err=True
+        )
+    else:  # stopped while the data were read: there is no run to resume
+        typer.echo(f"stopped before the run began; {folder} holds nothing to go on with", err=True)
     raise typer.Exit(INTERRUPTED)
 
 

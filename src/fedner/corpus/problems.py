@@ -143,18 +143,21 @@ def _renamed(problem: Problem, old: str, new: str) -> Problem:
     )
 
 
+_LENIENT = (
+    "Fix them, or read with --lenient: a valid offset wins over its quote, and what cannot be "
+    "placed is skipped and counted."
+)
+
+
 class InputProblemsError(FednerError):
     """An input with problems, read strictly: all of them in one error."""
 
-    def __init__(self, source: str, log: ProblemLog) -> None:
+    def __init__(self, source: str, log: ProblemLog, hint: str = _LENIENT) -> None:
         lines = [f"  {problem}" for problem in log.problems]
         hidden = log.total - len(log.problems)
         if hidden:
             lines.append(f"  ... and {hidden:,} more (the first {log.limit} are listed)")
         noun = "problem" if log.total == 1 else "problems"
-        super().__init__(
-            "\n".join([f"{source}: {log.total:,} {noun} in the input", *lines]),
-            "Fix them, or read with --lenient: a valid offset wins over its quote, and what "
-            "cannot be placed is skipped and counted.",
-        )
+        super().__init__("\n".join([f"{source}: {log.total:,} {noun} in the input", *lines]), hint)
+        self.source = source
         self.log = log

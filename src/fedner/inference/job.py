@@ -138,6 +138,8 @@ class Job:
         Raises:
             FednerError: Something is in the way.
         """
+        if str(self.out) == "-":
+            raise FednerError("--out -: standard output is no file", "Name a file.")
         for folder in inputs:
             if folder.is_dir() and self.out.resolve().is_relative_to(folder.resolve()):
                 raise FednerError(f"{self.out} is inside {folder}", "Choose a place outside it.")

@@ -13,7 +13,7 @@ from typing import Any
 
 from fedner.corpus.document import Document
 from fedner.corpus.patients import with_patients
-from fedner.corpus.problems import ProblemLog
+from fedner.corpus.problems import InputProblemsError, ProblemLog
 from fedner.durable import write_bytes
 from fedner.errors import FednerError
 from fedner.inference.home_key import PatientPseudonyms
@@ -227,7 +227,8 @@ def _patients(notes: Notes, rules: Rules) -> dict[Path, str]:
     names = {path: path.name if path == notes.root else _below(notes, path) for path in ids}
     bare = (Document(ids[path], "", source=names[path]) for path in ids)
     found = [each.patient for each in with_patients(bare, rules.patients, log)]
-    log.raise_if_any(str(notes.root))
+    if log.total:
+        raise InputProblemsError(str(notes.root), log, "Say of every note whose text it is.")
     unknown = [names[path] for path, patient in zip(ids, found, strict=True) if not patient]
     if unknown:
         raise FednerError(

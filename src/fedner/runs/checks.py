@@ -327,7 +327,10 @@ def _declared_problems(settings: Settings) -> Iterator[SettingProblem]:
     for number, platform in enumerate(settings.platforms):
         key = f"platforms[{number}]"
         if times[platform.name.lower()] > 1:
-            yield SettingProblem(f"{key}.name", repr(platform.name), "a name of its own")
+            yield SettingProblem(
+                f"{key}.name", repr(platform.name),
+                "a name of its own, also where capitals and small letters are alike",
+            )  # fmt: skip
         if platform.labels == ():
             yield SettingProblem(f"{key}.labels", "[]", "at least one type, or no such key")
         scheme = platform.tag_scheme

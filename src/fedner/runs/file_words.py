@@ -16,11 +16,14 @@ KEYS = {
     "--patient-column": "patients.column",
     "--patient-pattern": "patients.pattern",
 }
-_OPTION = re.compile(r"--[a-z][a-z-]*")
+_OPTION = re.compile(r"(--[a-z][a-z-]*)( latin-1)?")
 
 
 def _key(option: re.Match[str]) -> str:
-    return f"`{KEYS[option[0]]}`" if option[0] in KEYS else option[0]
+    name, value = option.groups(default="")
+    if name not in KEYS:
+        return option[0]
+    return f'`{KEYS[name]} = "{value.strip()}"`' if value else f"`{KEYS[name]}`"
 
 
 def in_file_words(hint: str) -> str:

@@ -47,6 +47,7 @@ class SeenPlatform:
         by: What a split keeps together.
         test_data: How the file names a test part of its own; None takes a share.
         num_problems: What strict reading would refuse.
+        num_undecoded: How many of these are lines that are no UTF-8.
         repeats: Files that hold the same sentences, in words.
     """
 
@@ -60,6 +61,7 @@ class SeenPlatform:
     by: Unit = "document"
     test_data: str | None = None
     num_problems: int = 0
+    num_undecoded: int = 0
     repeats: tuple[str, ...] = ()
 
 
@@ -131,6 +133,8 @@ def _seen(name: str, place: str, folder: Path) -> SeenPlatform:
         )
     train, test = _parts(path)
     found = inspect(train, num_examples=0)
+    if archives.place_of(path) is None:
+        _refuse_unreadable(found)
     return SeenPlatform(
         name,
         _spelled(train, place, folder),
@@ -142,8 +146,16 @@ def _seen(name: str, place: str, folder: Path) -> SeenPlatform:
         _kept_together(found),
         None if test is None else _spelled(test, place, folder),
         found.log.total,
+        found.log.counts["not UTF-8"],
         tuple(map(str, found.repeats)),
     )
+
+
+def _refuse_unreadable(found: Inspection) -> None:
+    """Refuse files that may not be read: lenient reading would go on without them."""
+    for each in found.log.problems:
+        if each.kind == "unreadable file":
+            raise FednerError(f"{each.file} cannot be read: {each.found}", each.hint)
 
 
 def _parts(path: Path) -> tuple[Path, Path | None]:
@@ -207,6 +219,11 @@ def _block(each: SeenPlatform) -> str:
         lines.append(
             f"lenient = true   # strict reading refuses {each.num_problems:,} places: "
             "fedner data inspect shows them"
+        )
+    if each.num_undecoded:
+        lines.append(
+            f'# encoding = "latin-1"   # {each.num_undecoded:,} of them are not UTF-8: name their '
+            "encoding, or their letters are lost"
         )
     if each.test_data is not None:
         lines.append(f"split = {{ {_keys({'test_data': each.test_data})[0]} }}")

@@ -2,6 +2,7 @@
 
 import json
 import os
+import shlex
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -169,7 +170,7 @@ class RunFolder:
 
     @property
     def _unfinished(self) -> str:
-        return f"The run may not be finished: `fedner train {self.path} --resume` goes on."
+        return f"The run may not be finished: `{resume_command(self.path)}` goes on."
 
     def privacy(self) -> PrivacySpent | None:
         """Return what a finished run spent; None without differential privacy.
@@ -285,7 +286,7 @@ def check_folder(path: Path, settings: Settings, *, resume: bool) -> None:
         if different:
             raise FednerError(
                 f"{path} was begun with other settings: {'; '.join(different[:10])}",
-                f"`fedner train {path} --resume` uses the settings of the run itself.",
+                f"`{resume_command(path)}` uses the settings of the run itself.",
             )
         return
     if resume:
@@ -348,6 +349,11 @@ def _differences(old: Any, new: Any, location: tuple[str | int, ...] = ()) -> li
     ]
 
 
+def resume_command(folder: Path) -> str:
+    """Return the command that goes on with a run, as a shell takes it."""
+    return f"fedner train {shlex.quote(str(folder))} --resume"
+
+
 def open_run(path: Path) -> RunFolder:
     """Return the run in a folder.
 
@@ -386,7 +392,7 @@ def tagger_folder(path: Path, platform: str | None, method: str = FEDERATED) -> 
     if not names:
         raise FednerError(
             f"{path} has no finished {method} taggers",
-            f"`fedner train {path} --resume` goes on with the run.",
+            f"`{resume_command(path)}` goes on with the run.",
         )
     if platform is None:
         if len(names) == 1:

@@ -20,7 +20,7 @@ from fedner.models.embeddings.origin import EmbeddingOrigin
 from fedner.models.partition import ALWAYS_PRIVATE, lies_under
 from fedner.models.zoo import Recipe
 from fedner.runs.blueprint import Blueprint, common_space, shares_tags, sized_recipe
-from fedner.runs.folder import STUDY, RunFolder
+from fedner.runs.folder import STUDY, RunFolder, resume_command
 from fedner.runs.initial_facts import carried_facts, initial_warnings
 from fedner.runs.privacy_checks import mechanism_for
 from fedner.runs.public_files import stated_origins
@@ -164,7 +164,7 @@ def _of_run(run: RunFolder) -> InitialModel:
     if not rounds or rounds[-1] != num_rounds(study, algorithm_for(study)):
         raise FednerError(
             f"{KEY}: {run.path} is not finished",
-            f"`fedner train {run.path} --resume` goes on with it.",
+            f"`{resume_command(run.path)}` goes on with it.",
         )
     weights = run.shared(rounds[-1])
     if not weights:

@@ -13,7 +13,7 @@ from fedner.corpus.groups import Grouping, Unit, take
 from fedner.corpus.patients import PatientSource
 from fedner.corpus.platforms import divide
 from fedner.corpus.prepare import Changes, SentenceChoice, prepare
-from fedner.corpus.problems import Problem, ProblemLog
+from fedner.corpus.problems import InputProblemsError, Problem, ProblemLog
 from fedner.corpus.read_options import ReadOptions
 from fedner.corpus.readers.reader import SentencePolicy
 from fedner.corpus.reading import read_recognised
@@ -154,8 +154,8 @@ def load_platforms(
             data = _load_for(settings, platform, own, mechanism, test)
         except FednerError as error:
             key = f"platforms[{number}] ({platform.name})"
-            hint = error.hint if wording.is_options else in_file_words(error.hint)
-            problems.append(SettingProblem(key, error.message, "data that train", hint))
+            said = error if wording.is_options else _in_file(error)
+            problems.append(SettingProblem(key, said.message, "", said.hint))
             continue
         misfits = list(label_problems(platform, data.types, wording))
         loaded[platform.name] = _with_warnings(data, [] if may_refuse else misfits)
@@ -164,6 +164,15 @@ def load_platforms(
     if problems:
         raise SettingsError("the platforms' data", problems)
     return loaded
+
+
+def _in_file(error: FednerError) -> FednerError:
+    """Return an error with its hints in the words of a federation file."""
+    message = error.message
+    if isinstance(error, InputProblemsError):
+        told = [replace(each, hint=in_file_words(each.hint)) for each in error.log.problems]
+        message = InputProblemsError(error.source, replace(error.log, problems=told)).message
+    return FednerError(message, in_file_words(error.hint))
 
 
 def _with_warnings(data: PlatformData, misfits: Sequence[SettingProblem]) -> PlatformData:

@@ -1,7 +1,7 @@
 """The taggers of a finished simulation scored anew, on every platform's test part."""
 
 from fedner.errors import FednerError
-from fedner.runs.folder import FEDERATED, RunFolder
+from fedner.runs.folder import FEDERATED, RunFolder, resume_command
 from fedner.runs.joint_results import write_joint_results
 from fedner.runs.records import RunScores
 from fedner.runs.schedule import algorithm_for
@@ -28,7 +28,7 @@ def score_again(folder: RunFolder) -> RunScores:
     if missing:
         raise FednerError(
             f"{folder.path} lacks the taggers {', '.join(missing)}",
-            f"If the run was stopped, `fedner train {folder.path} --resume` goes on with it; "
+            f"If the run was stopped, `{resume_command(folder.path)}` goes on with it; "
             "else use an undamaged copy.",
         )
     for site in sites:

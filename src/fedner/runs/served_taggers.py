@@ -15,6 +15,7 @@ from fedner.runs.folder import (
     SETTINGS,
     RunFolder,
     platform_names,
+    resume_command,
     tagger_folder,
 )
 
@@ -54,7 +55,7 @@ def offers_of(path: Path, name: str | None = None, platforms: Collection[str] = 
     if not found:
         raise FednerError(
             f"{path} has no finished taggers",
-            f"`fedner train {path} --resume` goes on with the run.",
+            f"`{resume_command(path)}` goes on with the run.",
         )
     return found
 

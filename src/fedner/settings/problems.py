@@ -14,7 +14,7 @@ class SettingProblem:
     Attributes:
         key: The dotted path of the key.
         found: What stands there.
-        expected: What should.
+        expected: What should; empty where `found` is a whole message.
         hint: What to do, as the nearest key for a typo; may be empty.
     """
 
@@ -25,6 +25,8 @@ class SettingProblem:
 
     def __str__(self) -> str:
         said = f"{self.key}: found {self.found}; expected {self.expected}."
+        if not self.expected:
+            said = f"{self.key}: {self.found.removesuffix('.')}."
         return f"{said} {self.hint}" if self.hint else said
 
 

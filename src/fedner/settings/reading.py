@@ -38,8 +38,8 @@ EXPECTED = {
     "int_type": "a whole number",
     "float_type": "a number",
     "bool_type": "true or false",
-    "string_pattern_mismatch": "a name that can be a folder's: letters, digits, '-', '_', '.' or "
-    "blanks, at most 64",
+    "string_pattern_mismatch": "a name that can be a folder's: letters (a to z, A to Z), digits, "
+    "'-', '_', '.' or blanks, at most 64",
 }
 
 

@@ -76,6 +76,26 @@ def test_a_record_that_is_damaged_is_shown_beside_what_was_read(
     assert state["round"] == 1
 
 
+def test_a_run_whose_folder_is_gone_is_not_said_to_be_resumable(
+    page: httpx.Client, folder: Path
+) -> None:
+    elsewhere = folder.rename(folder.with_name("elsewhere"))
+    state = until(page, lambda state: state["problem"] is not None)
+    assert "is gone" in state["problem"]["message"]
+    assert state["standing"]["phase"] == "failed"
+    assert "--resume" not in state["standing"]["words"]
+    assert state["round"] == 1, "what was read stays"
+    elsewhere.rename(folder)
+    until(page, lambda state: state["problem"] is None)
+
+
+def test_a_path_that_is_not_there_is_answered_without_pages_of_another_service(
+    page: httpx.Client,
+) -> None:
+    assert page.get("/docs").status_code == 404
+    assert "/docs" not in page.get("/nothing").json()["hint"]
+
+
 def test_the_page_loads_nothing_from_elsewhere(page: httpx.Client) -> None:
     html = page.get("/")
     assert html.headers["content-type"].startswith("text/html")

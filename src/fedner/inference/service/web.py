@@ -33,10 +33,8 @@ from fedner.inference.service.settings import WebSettings
 
 __all__ = ["application", "listen", "local_server", "page_routes", "run"]
 
-_STATUS_WORDS = {
-    404: ("there is no such page", "GET /docs lists what there is."),
-    405: ("the path does not take this method", "GET /docs lists what there is."),
-}
+_STATUS_WORDS = {404: "there is no such page", 405: "the path does not take this method"}
+_DOCS = "/docs"
 # Besides writing the answer: after it no connection of a request is left.
 _SECONDS_TO_SEND = 20.0
 
@@ -97,9 +95,11 @@ async def _on_error(_: Request, __: Exception) -> Response:
     return error_answer(unexpected())  # the guard gets the error as well, and notes where it was
 
 
-async def _on_status(_: Request, error: HTTPException) -> Response:
-    words = _STATUS_WORDS.get(error.status_code, ("the request cannot be answered", ""))
-    return error_answer(ServiceError(error.status_code, *words, error.headers))
+async def _on_status(request: Request, error: HTTPException) -> Response:
+    words = _STATUS_WORDS.get(error.status_code, "the request cannot be answered")
+    has_docs = any(getattr(each, "path", "") == _DOCS for each in request.app.routes)
+    hint = f"GET {_DOCS} lists what there is." if has_docs else "The page itself is at /."
+    return error_answer(ServiceError(error.status_code, words, hint, error.headers))
 
 
 def listen(settings: WebSettings) -> socket.socket:

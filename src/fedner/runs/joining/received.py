@@ -29,7 +29,7 @@ from fedner.models.tagger import Tagger
 from fedner.models.types import TypeVectors, type_vectors
 from fedner.models.zoo import Recipe, build_tagger
 from fedner.runs.blueprint import shares_tags, sized_recipe
-from fedner.runs.folder import FACTS, SETTINGS, RunFolder, open_run
+from fedner.runs.folder import FACTS, SETTINGS, RunFolder, open_run, resume_command
 from fedner.runs.public_files import open_named_files, path_of
 from fedner.runs.records import PrivacySpent, RunFacts
 from fedner.runs.shared_model import SHARED_MODEL
@@ -287,7 +287,7 @@ def _require_finished(run: RunFolder) -> int:
     rounds = stored_rounds(run.weights_folder())
     if not rounds or rounds[-1] != run.read_as(RunFacts, FACTS).rounds:
         raise FednerError(
-            f"{run.path} is not finished", f"`fedner train {run.path} --resume` goes on with it."
+            f"{run.path} is not finished", f"`{resume_command(run.path)}` goes on with it."
         )
     return rounds[-1]
 

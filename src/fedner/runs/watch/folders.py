@@ -5,11 +5,12 @@ from pathlib import Path
 
 from fedner.engines.flare.job_ends import JobEnd, last_begin, read_ends
 from fedner.engines.flare.refusals import refusals_in
+from fedner.errors import FednerError
 from fedner.federated.failure_codes import FAILURES
 from fedner.federated.folder_lock import is_held
 from fedner.federated.record import parse_round
 from fedner.federated.run import RECORD
-from fedner.runs.folder import AT_WORK, LOCAL_ONLY, SCORES, platform_names
+from fedner.runs.folder import AT_WORK, LOCAL_ONLY, SCORES, platform_names, resume_command
 from fedner.runs.report.coordinator import SCORE_REPORTS
 from fedner.runs.watch.results import (
     Kept,
@@ -63,8 +64,12 @@ class FolderSource:
         """Read the rounds that are new.
 
         Raises:
-            FednerError: A record is damaged.
+            FednerError: A record is damaged, or the folder is gone.
         """
+        if self._is_begun and not self.folder.is_dir():
+            raise FednerError(
+                f"{self.folder} is gone: what is shown was read before", "Was it moved or deleted?"
+            )
         self._name()
         new = self._record.read()
         if new.is_anew or not self._is_begun:
@@ -129,6 +134,8 @@ def server_source(folder: Path, sink: Sink | None = None) -> FolderSource:
 
 def local_standing(folder: Path, study: Study | None, round_: int) -> Standing:
     """Return how far a simulation is."""
+    if not folder.is_dir():
+        return Standing("failed", "its folder is gone")
     is_at_work = is_held(folder, AT_WORK) or is_held(folder)
     is_finished = (folder / SCORES).is_file()
     if is_at_work:
@@ -138,7 +145,7 @@ def local_standing(folder: Path, study: Study | None, round_: int) -> Standing:
     if is_at_work is None and round_ < (rounds_of(study) or 0):
         return Standing("running", "this system cannot tell whether the training is still running")
     where = f"after round {round_:,}" if round_ else "before its first round"
-    return Standing("stopped", f"{where}; go on with it: fedner train {folder} --resume")
+    return Standing("stopped", f"{where}; go on with it: {resume_command(folder)}")
 
 
 def _at_work(folder: Path, study: Study | None, round_: int) -> Standing:
