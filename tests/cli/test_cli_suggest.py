@@ -2,7 +2,6 @@
 
 import json
 import re
-import tracemalloc
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -28,6 +27,7 @@ from fedner.models.checkpoint import load_tagger, save_tagger
 from fedner.models.embeddings.words import HashedWords, WordEmbedding
 from fedner.models.features import TagSpace
 from fedner.models.zoo import build_tagger, recipe_named, resized
+from traced import traced_peak
 
 SECRET = "Ibuprofen"
 NOTES = {
@@ -276,10 +276,7 @@ def test_many_notes_need_the_memory_of_a_few(tmp_path: Path) -> None:
     chooser = Chooser("both", 5, Known(), 1)
     work = job.Job(tmp_path / "next.json", "label-studio", {}, None, chooser)
     fresh = Fresh(PredictionInput(documents(), ()))
-    tracemalloc.start()
-    work.run(Judging(Stub()), fresh.input())
-    _, peak = tracemalloc.get_traced_memory()
-    tracemalloc.stop()
+    peak = traced_peak(lambda: work.run(Judging(Stub()), fresh.input()))
     assert chooser.judged == 2_000
     assert min(each.uncertainty for each in chooser.suggestions) > 988 / 997
     assert peak < 2_000_000, "eight megabytes of notes went through"

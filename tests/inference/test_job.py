@@ -7,7 +7,6 @@ import re
 import signal
 import subprocess
 import sys
-import tracemalloc
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
@@ -28,6 +27,7 @@ from fedner.models.checkpoint import load_tagger, save_tagger
 from fedner.models.embeddings.words import HashedWords, WordEmbedding
 from fedner.models.features import TagSpace
 from fedner.models.zoo import build_tagger, recipe_named, resized
+from traced import traced_peak
 
 TEXTS = (
     "Took aspirin.\r\nNo rash after ibuprofen.\r\n",
@@ -289,12 +289,8 @@ def test_memory_does_not_grow_with_the_notes(name: str, tmp_path: Path) -> None:
         from fedner.inference.tables import Columns
 
         opened = open_inputs([table], columns=Columns("note", "key"))
-        tracemalloc.start()
-        try:
-            job_of(tmp_path / f"{num_notes}-{name}").run(Rule(), opened)
-            return tracemalloc.get_traced_memory()[1]
-        finally:
-            tracemalloc.stop()
+        work = job_of(tmp_path / f"{num_notes}-{name}")
+        return traced_peak(lambda: work.run(Rule(), opened))
 
     peak(20)  # what is loaded once
     small, large = peak(50), peak(600)

@@ -13,7 +13,6 @@ import random
 import resource
 import shutil
 import time
-import tracemalloc
 from pathlib import Path
 
 import numpy as np
@@ -27,6 +26,7 @@ from fedner.models.embeddings.vectors_file import convert
 from fedner.models.embeddings.vectors_source import recognise_vectors
 from fedner.models.embeddings.vectors_store import VectorStore, open_store
 from fedner.models.embeddings.words import WordVectors
+from traced import traced_peak
 
 GENSIM = base64.b64decode(
     "NCAzCnRoZSAAAAA/AACAvwAAAEBSb21lIAAAgD4AAAA+AAAAv25hw692ZSBvEoM6AADgQAAAAMFuZXdfeW9yayAAAEBA"
@@ -179,12 +179,7 @@ def test_memory_is_bounded_by_the_words(tmp_path: Path) -> None:
         row = np.ones(dimension, np.float32).tobytes()
         for number in range(num):
             target.write(f"w{number} ".encode() + row)
-    tracemalloc.start()
-    try:
-        convert(tmp_path / "v.bin", tmp_path / "store")
-        _, peak = tracemalloc.get_traced_memory()
-    finally:
-        tracemalloc.stop()
+    peak = traced_peak(lambda: convert(tmp_path / "v.bin", tmp_path / "store"))
     assert peak < 16 * 2**20, "half of what the file has; the chunks are of one megabyte"
 
 
