@@ -208,3 +208,22 @@ def test_a_full_disk_behind_standard_output(options: list[str]) -> None:
     assert "No space left" in result.stderr
     assert "Traceback" not in result.stderr
     assert "Exception ignored" not in result.stderr
+
+
+STOPPED_WHILE_LOADING = """
+import sys
+class Interrupted:
+    def find_spec(self, name, *_):
+        if name == "fedner.cli.app":
+            raise KeyboardInterrupt
+sys.meta_path.insert(0, Interrupted())
+from fedner.cli import main
+main()
+"""
+
+
+def test_ctrl_c_while_the_program_loads_shows_no_trace() -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", STOPPED_WHILE_LOADING], capture_output=True, text=True, check=False
+    )
+    assert (done.returncode, done.stdout, done.stderr) == (130, "", "error: stopped\n")
