@@ -79,7 +79,7 @@ def test_a_pattern_of_the_file_name(notes: Path) -> None:
     assert owners(notes, pattern=r"^(?P<patient>[^_]+)_") == expected
     assert owners(notes, pattern=r"(?P<patient>p1)_") == {**expected, "p2_a": None}
     for wrong in ("(p1)_", "(?P<patient>"):
-        with pytest.raises(FednerError, match=r"pattern .* (has no group|is no regular)"):
+        with pytest.raises(FednerError, match=r"pattern .* (has no group|is not a regular)"):
             owners(notes, pattern=wrong)
 
 

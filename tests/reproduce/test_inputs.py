@@ -190,7 +190,7 @@ def test_a_rehearsals_context_is_the_same_each_time(tmp_path: Path) -> None:
 
 
 def test_a_folder_that_is_none_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(FednerError, match="is no folder"):
+    with pytest.raises(FednerError, match="is not a folder"):
         open_study(TABLE2, Options(tmp_path / "out", data=tmp_path / "gone"), [])
 
 

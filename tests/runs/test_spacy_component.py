@@ -308,7 +308,7 @@ def test_a_saved_pipeline_takes_its_context_encoder_along(tiny_bert: Path, tmp_p
 
 def test_a_missing_model_is_told_at_the_first_text(tmp_path: Path) -> None:
     nlp = pipeline(tmp_path / "nowhere")
-    with pytest.raises(FednerError, match="is not there") as error:
+    with pytest.raises(FednerError, match="is missing") as error:
         nlp("A fever.")
     assert str(tmp_path / "nowhere") in error.value.message
     (tmp_path / "empty").mkdir()

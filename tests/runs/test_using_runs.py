@@ -27,7 +27,7 @@ def test_a_run_against_itself_differs_by_nothing(finished: Path) -> None:
 
 def test_other_test_parts_are_not_compared(tiny: Make, finished: Path, tmp_path: Path) -> None:
     train_run(tiny("seed=2", "training.rounds=1"), tmp_path / "other")
-    with pytest.raises(FednerError, match="other texts"):
+    with pytest.raises(FednerError, match="different texts"):
         compare(RunFolder(finished), RunFolder(tmp_path / "other"))
     train_run(tiny("platforms.0.name=x", "training.rounds=1"), tmp_path / "renamed")
     found = compare(RunFolder(finished), RunFolder(tmp_path / "renamed"))

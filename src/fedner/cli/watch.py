@@ -72,12 +72,18 @@ def watch(
     if once or json:
         _show_once(open_source(run, name), as_json=json)
         return
+    settings = _page_settings(host, port, host_name or [], token_file)
+    _serve(open_source(run, name), settings, is_free=port is None, opens=browser)
+
+
+def _page_settings(
+    host: str, port: int | None, names: list[str], token_file: Path | None
+) -> "WebSettings":
+    """Return where the page listens, and for whom."""
     _require_web()
     from fedner.inference.service.settings import WebSettings, read_token
 
-    token = read_token(token_file)
-    settings = WebSettings(host, PORT if port is None else port, token, tuple(host_name or ()))
-    _serve(open_source(run, name), settings, is_free=port is None, opens=browser)
+    return WebSettings(host, PORT if port is None else port, read_token(token_file), tuple(names))
 
 
 def _serve(source: "Source", settings: "WebSettings", *, is_free: bool, opens: bool) -> None:

@@ -469,6 +469,7 @@ def _screen(settings: RunSettings) -> Screen:
         takes_float64=settings.noise is not None,
         encoding=settings.encoding,
         planned=settings.releases,
+        needs_costs=settings.releases is not None and settings.summation.shows_costs,
     )
 
 

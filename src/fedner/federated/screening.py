@@ -141,6 +141,7 @@ class Screen:
         takes_float64: Whether updates may be wider than the weights: sums that the server noises.
         encoding: In which numbers updates travel; those that are let through are decoded.
         planned: What releases cost by the study; None holds what platforms state against nothing.
+        needs_costs: Whether an update that does not say what it cost is refused.
     """
 
     rule: NormRule
@@ -157,6 +158,7 @@ class Screen:
     takes_float64: bool = False
     encoding: Encoding = "float32"
     planned: PlannedReleases | None = None
+    needs_costs: bool = False
 
     def begin(self) -> None:
         """Begin a round: what is noted of the last one goes."""
@@ -265,8 +267,7 @@ class Screen:
         try:
             release = release_of(update)
             if release is None:
-                is_owed = self.planned is not None
-                return ("ledger", "it does not say what it cost") if is_owed else None
+                return ("ledger", "it does not say what it cost") if self.needs_costs else None
             if self.planned is not None:
                 planned = self.planned.update(update.platform, update.round, batch)
                 if not is_alike(release, planned):

@@ -136,6 +136,11 @@ class Summation:
         return self.at_server is not None or self.blind is not None
 
     @property
+    def shows_costs(self) -> bool:
+        """Whether the coordinator hears what updates cost under differential privacy."""
+        return self.tells_cost or not self.hides_updates
+
+    @property
     def num_phases(self) -> int:
         """All phases of a round, the values included."""
         return self.before + 1 + self.after

@@ -80,8 +80,7 @@ def require_charged(study: Study, summation: Summation) -> None:
         FednerError: A simulation of differential privacy without ledgers.
     """
     held = study.privacy
-    is_told = not summation.hides_updates or summation.tells_cost
-    if is_told or not held.enabled or study.is_deployed:
+    if summation.shows_costs or not held.enabled or study.is_deployed:
         return
     if held.budget is None:
         raise FednerError(
