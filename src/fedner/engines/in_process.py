@@ -57,7 +57,7 @@ class InProcess:
         return self._roster.names
 
     def ask(self, orders: Mapping[str, Order], timeout: float | None = None) -> Iterator[Reply]:
-        """Hand each platform its order, one after the other: nobody can be late here."""
+        """Hand each platform its order, one after the other; here no reply can be late."""
         del timeout
         sent: tuple[Order, bytes] | None = None
         for name in sorted(orders):
@@ -73,7 +73,7 @@ class InProcess:
             yield self._through_bytes(name, *sent)
 
     def close(self) -> None:
-        """Let go of all platforms."""
+        """Release all platforms."""
         self._roster.close()
 
     def _through_bytes(self, name: str, order: Order, data: bytes) -> Reply:

@@ -26,7 +26,7 @@ class Gradient(NamedTuple):
 
 
 class Contribution(NamedTuple):
-    """What an algorithm's local part hands back for the update.
+    """What an algorithm's local part returns for the update.
 
     >>> import fedner, torch
     >>> fedner.Contribution({"weight": torch.ones(2)}, losses=[torch.tensor(0.5)]).losses

@@ -84,11 +84,11 @@ class SiteAnswer:
         return reply
 
     def rest(self) -> None:
-        """Hold no more memory than needed until the next order."""
+        """Free the memory that is not needed until the next order."""
         self._answering.rest()
 
     def close(self) -> None:
-        """Let go of the platform, its ledger, its folder and its record."""
+        """Release the platform, its ledger, its folder and its record."""
         self._answering.close()
         self._progress.close()
         self._log.close()
