@@ -38,11 +38,11 @@ class InProcess:
     ) -> None:
         """Make the engine; platforms are built when first asked.
 
-        This process computes for them, so that it keeps freed memory from now on, up to a bound
+        This process computes for them, so from now on it keeps freed memory, up to a bound
         (`allocator.keep_freed_memory`).
 
         Args:
-            answers: Makes what answers for a platform, of its name (`answering.answers`).
+            answers: Makes a platform's answer from its name (`answering.answers`).
             names: The platforms.
             max_live: How many platforms are held in memory; the others are spilled to disk.
             as_bytes: Whether every order and reply goes through its byte form, as on a network.

@@ -16,8 +16,8 @@ class Gradient(NamedTuple):
     Attributes:
         loss: The loss, still on its device; not a number under differential privacy, which
             discloses none.
-        shared: Of the weights that travel.
-        private: Of the weights that do not.
+        shared: The gradient of the shared weights.
+        private: The gradient of the private weights.
     """
 
     loss: Tensor

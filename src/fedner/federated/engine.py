@@ -53,13 +53,13 @@ class Engine(Protocol):
 
 
 class Answer(Protocol):
-    """What runs at one platform: an order in, a reply out. Engines know nothing else of it."""
+    """What runs at a platform: it takes an order and returns a reply; engines know nothing else."""
 
     def __call__(self, order: Order) -> Reply:
         """Do what an order says. It never raises: what goes wrong is a `Failure`."""
 
     def rest(self) -> None:
-        """Hold no more memory than needed until the next order."""
+        """Free the memory that is not needed until the next order."""
 
     def close(self) -> None:
-        """Let go of everything; may be called twice."""
+        """Release everything; may be called twice."""

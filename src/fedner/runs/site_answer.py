@@ -50,9 +50,9 @@ class SiteAnswer:
         Args:
             site: The platform.
             algorithm: The federation's; None takes the one that the study names.
-            summation: How replies become one sum; None takes what the study says, under a secure
-                or encrypted sum with the keys of a simulation.
-            patience: How many seconds it waits for another process that works in its folder.
+            summation: How replies become one sum; None takes what the study says (for a secure or
+                encrypted sum, with the keys of a simulation).
+            patience: How many seconds it waits for another process that uses its folder.
 
         Raises:
             FednerError: The study's encoding or mechanism does not fit algorithm or summation.
