@@ -186,8 +186,8 @@ _PAGE = """\
 # Licences of what fedner depends on
 
 fedner itself is under Apache-2.0. This page lists what it installs: in bold what `pyproject.toml`
-names, and what that brings along. "Brought by" is the extra, or *fedner* for what all have.
-Licences are what the distributions say of themselves; this is no legal advice. `make licences`
+names, the rest are their dependencies. "Brought by" is the extra, or *fedner* if always installed.
+Licences are those that the distributions state; this is no legal advice. `make licences`
 writes this page anew ({when}, Python {python} on Linux x86_64, from the public package index); a
 wheelhouse has an SBOM of its exact contents ([install](install.md#the-sbom)).
 
@@ -209,7 +209,7 @@ wheelhouse has an SBOM of its exact contents ([install](install.md#the-sbom)).
 
 ## For development only
 
-Never installed by users: `{development}` of `pyproject.toml`. Direct dependencies alone.
+Users never install these: `{development}` of `pyproject.toml`. Only direct dependencies.
 
 {developing}
 """

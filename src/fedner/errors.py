@@ -6,7 +6,7 @@ from fedner.visible import visible
 
 
 class FednerError(Exception):
-    """Something that the user can put right.
+    """An error that the user can fix.
 
     >>> import fedner
     >>> try:
@@ -15,7 +15,7 @@ class FednerError(Exception):
     ...     print(error.message)
     nowhere: no such file or folder
 
-    Baseline characters of what was found are replaced by visible ones: errors end on a terminal.
+    Control characters in it are replaced by visible ones, because errors are shown on terminals.
 
     Attributes:
         message: What is wrong, naming the thing and the value that was found.

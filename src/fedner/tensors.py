@@ -105,7 +105,7 @@ def weighted_sum(states: Iterable[State], weights: Iterable[float]) -> dict[str,
 def map_shared(
     function: Callable[..., Tensor], first: SharedState, *others: SharedState
 ) -> SharedState:
-    """Apply `function` name by name: what is made of shared states alone may travel too."""
+    """Apply `function` name by name: what is made only of shared states may be sent too."""
     return SharedState(
         {
             name: function(tensor, *(other[name] for other in others))

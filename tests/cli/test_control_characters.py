@@ -1,4 +1,4 @@
-"""Baseline characters of corpora never reach a terminal: labels, ids, file names, texts, errors."""
+"""Control characters of corpora never reach a terminal: labels, ids, file names, texts, errors."""
 
 import io
 import json

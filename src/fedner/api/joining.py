@@ -41,10 +41,10 @@ def join(
 ) -> Tagger:
     """Receive a shared model, send nothing, and return the tagger that serves the corpus best.
 
-    The best of the received weights fine-tuned, of training alone, and of the mean of both is kept,
-    by cross-validation on the corpus itself. What that came to stands in `tagger.facts["joining"]`:
-    `results` are scores on a test part that had no say, `selection` are not, `worth` says how many
-    own sentences joining is worth.
+    Cross-validation on the corpus chooses between the fine-tuned received model, local-only, and
+    the average of both. `tagger.facts["joining"]` has the outcome: `results` are scores on a test
+    part that took no part in the choice, `selection` are scores of the choice itself, `worth` says
+    how many of your own sentences joining is worth.
 
     >>> import fedner
     >>> names = ("case-reports", "forum-posts")
@@ -61,28 +61,28 @@ def join(
     Args:
         model: The folder of a shared model (RUN/model), or of a finished run; it is only read.
         corpus: The platform's own annotated texts.
-        out: The folder for the tagger, its model card and its record; a joining that was stopped
+        out: The folder for the tagger, its model card and its record; a call that was stopped
             goes on there. None keeps nothing on disk.
         types: Descriptions of its types by name; by default those of the shared model, or the name.
         labels: The types that it annotates; by default all of the corpus.
         label_map: New names of its types; an empty one leaves a type out.
-        test: The share of its sentences that is tested on, 0.2 by default; 0 trains on everything
+        test: The share of its sentences for the test part, 0.2 by default; 0 trains on everything
             and claims no result.
-        test_corpus: A test part of its own, in place of a share; then the whole corpus trains.
-        by: What stays together: "sentence", "document" or "patient".
+        test_corpus: A separate test part in place of a share; the whole corpus is then trained on.
+        by: The unit that is never split: "sentence", "document" or "patient".
         own: How many of its training sentences are used; by default all.
-        epochs: The number of epochs; by default by the number of sentences.
-        workers: How many trainings run side by side, each in a process of its own.
-        words: The model's word vectors, where they are not found by themselves.
+        epochs: The number of epochs; by default it depends on the number of sentences.
+        workers: How many trainings run in parallel, each in its own process.
+        words: The model's word vectors, if they are not found automatically.
         context: The model's context encoder, likewise.
         device: "cpu", "cuda" or "auto".
         seed: Names every random choice.
         name: What the platform is called in the record.
-        on_training: Called after every training: how many are done, and of how many.
+        on_training: Called after every training with how many are done, and of how many.
 
     Raises:
-        FednerError: The model, the corpora or the folder do not fit, or both a share and a corpus
-            are to be tested on.
+        FednerError: The model, the corpora or the folder do not fit, or both `test` and
+            `test_corpus` are given.
     """
     if test is not None and test_corpus is not None:
         raise FednerError(

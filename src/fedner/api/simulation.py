@@ -35,9 +35,9 @@ OnRound = Callable[[RoundRecord], None]
 
 @dataclass(frozen=True, slots=True)
 class Simulation:
-    """What a simulated federation came to.
+    """The result of a simulated federation.
 
-    `fedner.simulate` makes it; its example shows how it is read.
+    `fedner.simulate` returns it; its example shows how to use it.
 
     >>> import fedner
     >>> sorted(fedner.Simulation.__slots__)
@@ -49,7 +49,7 @@ class Simulation:
             ("federated", and the baselines that the study asks for).
         taggers: Each platform's federated tagger.
         disclosure: What each platform transmitted, and what it kept.
-        folder: The run folder with report, record and all taggers; None where none was asked for.
+        folder: The run folder with report, record and all taggers; None if none was asked for.
     """
 
     study: Study
@@ -79,7 +79,7 @@ def simulate(
     resume: bool = False,
     on_round: OnRound | None = None,
 ) -> Simulation:
-    """Train a federation of corpora in memory as if no text could be shared; nothing is printed.
+    """Train a federation of corpora in memory as if no text could be shared; print nothing.
 
     >>> import fedner
     >>> names = ("case-reports", "forum-posts")
@@ -98,15 +98,15 @@ def simulate(
         study: What everyone knows (`fedner.study_for`, or read from study.toml).
         corpora: The annotated texts, one corpus for each platform of the study.
         folder: The run folder, for report, record and resuming; None keeps nothing on disk.
-        algorithm: An algorithm of one's own in place of the one that the study names.
-        mechanism: A mechanism of one's own in place of the one that the study names.
+        algorithm: Your own algorithm in place of the one that the study names.
+        mechanism: Your own mechanism in place of the one that the study names.
         summation: How updates become one sum, in place of what the study says.
         engine: Workers, device and more; by default this process and the CPU.
         split: What each platform is tested on, as the table [platforms.split] of a file has it; by
             default a fifth of its sentences.
-        words: Where the word vectors lie that the study names.
-        context: Where the context encoder lies that the study names.
-        initial: Where the model lies that the study begins with.
+        words: The path of the word vectors that the study names.
+        context: The path of the context encoder that the study names.
+        initial: The path of the model that the study begins with.
         centralized: Whether to train the baseline with all texts in one place too.
         resume: Go on with the run that the folder holds.
         on_round: Called with the record of every round.

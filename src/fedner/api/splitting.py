@@ -17,9 +17,9 @@ def split(
     by: Literal["document", "patient"] = "document",
     seed: int = 1,
 ) -> tuple[Corpus, Corpus]:
-    """Split a corpus at random; no document, or no patient, falls on both sides.
+    """Split a corpus at random; no document, or no patient, is on both sides.
 
-    The test side has as near to `test` of the sentences as whole documents or patients can give.
+    The test side has as close to `test` of the sentences as whole documents or patients allow.
     Both sides keep the types of the whole corpus. `fedner.corpus.splits` has folds, samples and
     splits by sentence, as positions.
 
@@ -33,7 +33,7 @@ def split(
         corpus: What to split; it is not changed.
         test: The share of the sentences that goes to the test side, between 0 and 1.
         by: What must stay together.
-        seed: Where the randomness comes from.
+        seed: The seed of the random choice.
 
     Returns:
         The training side and the test side.

@@ -34,10 +34,11 @@ def study_for(
 
     Args:
         corpora: By the name of their platform.
-        split: How each platform's corpus will be split: the table [platforms.split] of a file.
+        split: How each platform's corpus will be split: the table [platforms.split] of a federation
+            file.
         public_sizes: What platforms declare as their size; by default the number of training
             sentences, or of protected units, rounded to two digits.
-        declare_types: Whether everybody may know the names of the types that a corpus annotates.
+        declare_types: Whether everybody may know which types each corpus annotates.
         **sections: The tables of federation.toml, as `training={"epochs": 5}`,
             `model={"recipe": "CNN-CLSTM-CRF"}`, `embeddings={"words": "glove.txt"}`, `title="..."`
             (docs/federation.md explains every key).

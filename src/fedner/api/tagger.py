@@ -43,7 +43,7 @@ class Tagger:
     True
 
     Attributes:
-        predictor: The tagger at work, and all that it needs.
+        predictor: Runs the tagger and holds everything that it needs.
     """
 
     predictor: Predictor
@@ -63,7 +63,7 @@ class Tagger:
 
     @property
     def facts(self) -> Mapping[str, Any]:
-        """What was noted when it was made: its labels, rounds, what a joining came to."""
+        """What was recorded when it was made: its labels, rounds, the result of joining."""
         return self.predictor.model.facts
 
     @classmethod
@@ -84,13 +84,13 @@ class Tagger:
         seed: int = 1,
         on_epoch: OnEpoch | None = None,
     ) -> "Tagger":
-        """Train a tagger on one corpus, all of it; nobody else has a part in it.
+        """Train a tagger on the whole of one corpus, with no other platform.
 
         Args:
-            corpus: What to learn from; keep back what you want to score on (`fedner.split`).
+            corpus: What to train on; hold out what you want to score on (`fedner.split`).
             words: Word vectors by their path, or "hashed" for random ones.
             context: A context encoder by its path; None trains without one.
-            epochs: How often every sentence is seen, at most.
+            epochs: The number of epochs, at most.
             patience: Hold out a tenth of the sentences, stop after this many epochs without a
                 better score on it, and keep the best weights; None trains all epochs.
             batch_size: Sentences in a step.
@@ -141,12 +141,12 @@ class Tagger:
             folder: The folder of a saved tagger, or of a run.
             platform: Whose tagger, of a run.
             method: Which of them: "federated", or a baseline.
-            words: Its word vectors, where they are not found by themselves.
-            context: The weights of its context encoder, likewise.
-            device: Where it shall run.
+            words: The path of its word vectors, if they are not found automatically.
+            context: The path of its context encoder, likewise.
+            device: "cpu" or "cuda".
 
         Raises:
-            FednerError: There is no such tagger, it is damaged, or its embeddings are others.
+            FednerError: There is no such tagger, it is damaged, or the embeddings are not its own.
         """
         place = tagger_folder(Path(folder), platform, method)
         return cls(Predictor.load(place, vectors=words, context=context, device=device))
@@ -155,8 +155,8 @@ class Tagger:
         """Save it into a folder that only its owner can read; every command of fedner reads it.
 
         Args:
-            folder: Where it shall be; made where it does not exist.
-            include_embeddings: Whether to copy the frozen embeddings along, for other machines.
+            folder: Where to save it; created if it does not exist.
+            include_embeddings: Whether to copy the frozen embeddings too, for other machines.
 
         Raises:
             FednerError: The folder cannot be written.
@@ -182,7 +182,7 @@ class Tagger:
         return self.predictor.predict_documents(documents)
 
     def annotate(self, corpus: Corpus) -> Corpus:
-        """Return the texts of a corpus with what the tagger finds in place of its mentions."""
+        """Return a corpus whose mentions are replaced by those that the tagger finds."""
         found = self.predict_documents(corpus)
         return Corpus(corpus.name, self.labels, tuple(map(_with_mentions, found)))
 

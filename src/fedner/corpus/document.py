@@ -84,11 +84,11 @@ class Document:
 
     Attributes:
         id: The name of the document, unique within its corpus.
-        text: The text. Where the file gave only tokens, they stand joined by blanks and the
+        text: The text. If the file gave only tokens, they are joined by blanks and the
             sentences by line breaks.
         spans: The mentions, in the order of the file.
-        segments: The sentences as given, or None where the file has none.
-        patient: Whose text it is, where the file says so: the unit of a patient-level split.
+        segments: The sentences as given, or None if the file has none.
+        patient: Whose text it is, if the file says so: the unit of a patient-level split.
         source: The file that it was read from, or an empty string.
     """
 

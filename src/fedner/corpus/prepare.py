@@ -145,9 +145,9 @@ def iterate_prepared(
     label_map: Mapping[str, str | None] | None = None,
     max_tokens: int | None = None,
 ) -> Iterator[Prepared]:
-    """Yield the sentences of one document after the other, with what was changed in it.
+    """Yield the sentences of one document after the other, and the changes that were made to it.
 
-    Tokens are those of the file where it has them, whatever the sentence policy; otherwise those of
+    Tokens are those of the file if it has them, whatever the sentence policy; otherwise those of
     `tokenise`. A mention that does not begin and end on token borders takes all tokens that it
     touches. A mention that crosses a sentence border keeps the part with more characters (of equal
     parts the first): dropping it would teach the tagger that all of it is "O", and keeping both
@@ -155,14 +155,14 @@ def iterate_prepared(
 
     Args:
         documents: What to prepare; it is not changed.
-        sentences: The sentence policy; "auto" takes the sentences of the file where it has them and
+        sentences: The sentence policy; "auto" takes the sentences of the file if it has them, and
             the lines of the text otherwise.
         flatten: The flattening policy.
         labels: The types to keep, after renaming; None keeps all.
         label_map: New names of types; a type mapped to None is left out, one that is not in the map
             keeps its name.
-        max_tokens: Longer sentences are split, after a punctuation mark where there is one in the
-            second half of the room; None never splits.
+        max_tokens: Longer sentences are split, after a punctuation mark if there is one in the
+            second half of these tokens; None never splits.
 
     Raises:
         FednerError: If a policy does not exist or does not fit a document, or `max_tokens` is less

@@ -46,9 +46,9 @@ class Problem:
     Attributes:
         kind: The sort of problem, for counting.
         file: The file, as the user named it.
-        line: The line, counted from 1, or None where the whole file is meant.
-        found: What stands there.
-        expected: What should.
+        line: The line, counted from 1, or None for the whole file.
+        found: What is there.
+        expected: What should be there.
         hint: What to do about it.
         kept: Whether lenient reading keeps the thing in question (an offset that differs from its
             quote) rather than skipping it.
@@ -76,12 +76,12 @@ class ProblemLog:
         problems: The first `limit` problems.
         counts: Every problem by kind, the ones beyond the limit included.
         kept: How many of them lenient reading kept.
-        skipped_mentions: What files declared and nothing could place: label and fragments by
+        skipped_mentions: Declared mentions that have no valid place: label and fragments by
             document id. Inspection counts them among the mentions.
-        remarks: Harmless things worth saying (a byte-order mark, Windows line ends), counted.
-        changes: What stands in the documents otherwise than in the files, in words, counted.
-        unknown_rows: Rows of a table of patients that serves several inputs, whose documents this
-            one does not have; whoever reads the others knows whether they have them.
+        remarks: Harmless things worth reporting (a byte-order mark, Windows line ends), counted.
+        changes: What differs between the documents and the files, in words, counted.
+        unknown_rows: Rows of a table of patients whose documents this input does not have. The
+            table may serve several inputs, and these may be in another one.
         encoding: The encoding of text files that the user gave, or None for UTF-8.
         document_markers: How many lines of each source only mark a document (`-DOCSTART-`); many
             published counts take them for sentences.

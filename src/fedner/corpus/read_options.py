@@ -19,11 +19,11 @@ class ReadOptions:
     Attributes:
         own: Options of the format itself, by name; its reader declares them
             (`fedner data formats`).
-        labels: The entity types that were annotated, where they are known beforehand; None means
+        labels: The entity types that were annotated, if they are known beforehand; None means
             those that occur.
         encoding: The encoding of text files; None means UTF-8. XML, parquet and DocBin say their
             own.
-        patients: Where the patients of documents come from, beside what the format itself says.
+        patients: Where the patients of documents come from, in addition to the format itself.
     """
 
     own: Mapping[str, object] = field(default_factory=dict)

@@ -75,11 +75,11 @@ def read(
     Args:
         path: A file, a folder, an archive of them, or a path within an archive (`a.zip!/notes`).
         format: A name of the readers' table, "auto" to recognise it, or a reader of your own.
-        lenient: Whether to keep what can be placed and skip the rest, rather than to refuse an
+        lenient: Whether to keep what has a valid place and skip the rest, instead of refusing an
             input with problems.
-        options: What is known beyond the path, the format's own options included.
+        options: More about how to read it, the format's own options included.
         name: What to call the corpus; by default what it calls itself, or its file name.
-        log: Where problems and remarks go, for callers who want to show them.
+        log: Collects problems and remarks, for callers who want to show them.
 
     Raises:
         InputProblemsError: If the input has problems and `lenient` is not set; it lists them all.

@@ -28,7 +28,7 @@ class Entity(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Sentence:
-    """The tokens of one sentence, where they stand in their document, and the flat entities.
+    """The tokens of one sentence, their offsets in the document, and the flat entities.
 
     >>> import fedner
     >>> tokens = ("Nausea", "after", "aspirin", ".")
@@ -60,14 +60,14 @@ class Sentence:
         return f"Sentence(tokens={len(self.tokens)}, entities={len(self.entities)})"
 
     def span(self, entity: Entity) -> Span:
-        """Return `entity` (of this sentence, or predicted for it) in characters of the document."""
+        """Return the span, in characters of the document, of an entity of this sentence."""
         return Span.of(self.starts[entity.start], self.ends[entity.end - 1], entity.label)
 
     @classmethod
     def of(
         cls, tokens: "tuple[str, ...] | list[str]", entities: "tuple[Entity, ...]" = ()
     ) -> "Sentence":
-        """Return a sentence of bare tokens, as if they were joined by blanks."""
+        """Return a sentence made of tokens alone, as if they were joined by blanks."""
         starts, position = [], 0
         for token in tokens:
             starts.append(position)

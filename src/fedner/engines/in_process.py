@@ -38,11 +38,11 @@ class InProcess:
     ) -> None:
         """Make the engine; platforms are built when first asked.
 
-        This process computes for them, so that it keeps freed memory from now on, up to a bound
+        This process computes for them, so from now on it keeps freed memory, up to a bound
         (`allocator.keep_freed_memory`).
 
         Args:
-            answers: Makes what answers for a platform, of its name (`answering.answers`).
+            answers: Makes a platform's answer from its name (`answering.answers`).
             names: The platforms.
             max_live: How many platforms are held in memory; the others are spilled to disk.
             as_bytes: Whether every order and reply goes through its byte form, as on a network.
@@ -57,7 +57,7 @@ class InProcess:
         return self._roster.names
 
     def ask(self, orders: Mapping[str, Order], timeout: float | None = None) -> Iterator[Reply]:
-        """Hand each platform its order, one after the other: nobody can be late here."""
+        """Hand each platform its order, one after the other; here no reply can be late."""
         del timeout
         sent: tuple[Order, bytes] | None = None
         for name in sorted(orders):
@@ -73,7 +73,7 @@ class InProcess:
             yield self._through_bytes(name, *sent)
 
     def close(self) -> None:
-        """Let go of all platforms."""
+        """Release all platforms."""
         self._roster.close()
 
     def _through_bytes(self, name: str, order: Order, data: bytes) -> Reply:

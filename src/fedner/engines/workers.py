@@ -61,14 +61,14 @@ class Workers:
         """Start the workers.
 
         Args:
-            answers: Makes what answers for a platform, of its name (`answering.answers`). It runs
-                in the workers; where they are spawned and not forked it must be picklable.
+            answers: Makes a platform's answer from its name (`answering.answers`). It runs in the
+                workers; if they are spawned, not forked, it must be picklable.
             names: The platforms.
-            initial: The first shared weights: the shared buffers get their size.
+            initial: The first shared weights; they give the shared buffers their size.
             workers: How many processes.
-            max_live: How many platforms each worker holds in memory; the others are spilled.
-            loads: How much work each platform is, as its public size; platforms are dealt by it.
-            start: How processes begin; None forks where that is safe.
+            max_live: How many platforms each worker holds in memory; the others are on disk.
+            loads: How much work each platform is, as its public size; it balances the workers.
+            start: How processes start; None forks where that is safe.
             restarts: How often each worker that died is started again.
             most_missed: In how many calls in a row a worker may be silent before it is ended.
         """
@@ -103,7 +103,7 @@ class Workers:
         return self._names
 
     def ask(self, orders: Mapping[str, Order], timeout: float | None = None) -> Iterator[Reply]:
-        """Hand each platform its order, and give replies as they come."""
+        """Hand each platform its order, and yield replies as they come."""
         end = None if timeout is None else time.monotonic() + timeout
         self._sequence += 1
         try:

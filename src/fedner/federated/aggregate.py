@@ -146,13 +146,13 @@ def scaled_to(state: SharedState, bound: float, norm: float) -> SharedState:
 
 @dataclass(frozen=True, slots=True)
 class Combined:
-    """What one round gave.
+    """The result of one round.
 
     Attributes:
         tensors: The aggregate of the updates.
-        extra: The weighted mean of what else the algorithm sent.
+        extra: The weighted mean of the extra tensors.
         platforms: Whose updates are in it, sorted.
-        share: Their weight among that of all platforms of the federation.
+        share: Their share of the total weight of all platforms of the federation.
         joint_batch: How many sentences the chosen platforms were asked to draw together.
     """
 

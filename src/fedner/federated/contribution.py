@@ -16,8 +16,8 @@ class Gradient(NamedTuple):
     Attributes:
         loss: The loss, still on its device; not a number under differential privacy, which
             discloses none.
-        shared: Of the weights that travel.
-        private: Of the weights that do not.
+        shared: The gradient of the shared weights.
+        private: The gradient of the private weights.
     """
 
     loss: Tensor
@@ -26,7 +26,7 @@ class Gradient(NamedTuple):
 
 
 class Contribution(NamedTuple):
-    """What an algorithm's local part hands back for the update.
+    """What an algorithm's local part returns for the update.
 
     >>> import fedner, torch
     >>> fedner.Contribution({"weight": torch.ones(2)}, losses=[torch.tensor(0.5)]).losses

@@ -38,10 +38,10 @@ class Engine(Protocol):
     def ask(self, orders: Mapping[str, Order], timeout: float | None = None) -> Iterator[Reply]:
         """Hand each platform its order, and give exactly one reply of each, in any order.
 
-        Replies may come one by one; the caller takes all of them before the next call. Whatever is
-        wrong with one platform is its own `Failure` and stops nobody else: "worker-died" where its
-        process ended, "no-reply" where it was silent for longer than `timeout`. A reply to an
-        earlier call that comes late is dropped.
+        Replies may come one by one; the caller takes all of them before the next call. What goes
+        wrong at one platform becomes its `Failure` and stops nobody else: "worker-died" if its
+        process ended, "no-reply" if it was silent for longer than `timeout`. A late reply to an
+        earlier call is dropped.
 
         Args:
             orders: By platform. Equal orders are one object, so that tensors are sent once.
@@ -53,13 +53,13 @@ class Engine(Protocol):
 
 
 class Answer(Protocol):
-    """What runs at one platform: an order in, a reply out. Engines know nothing else of it."""
+    """What runs at a platform: it takes an order and returns a reply; engines know nothing else."""
 
     def __call__(self, order: Order) -> Reply:
         """Do what an order says. It never raises: what goes wrong is a `Failure`."""
 
     def rest(self) -> None:
-        """Hold no more memory than needed until the next order."""
+        """Free the memory that is not needed until the next order."""
 
     def close(self) -> None:
-        """Let go of everything; may be called twice."""
+        """Release everything; may be called twice."""

@@ -1,6 +1,6 @@
-"""The byte form of every message: one each, used by every engine.
+"""The byte form of every message: one for each kind, used by every engine.
 
-A form is a name, typed facts and parts of tensors. Unknown fields, other types, numbers that are
+A form has a name, typed facts and tensors in parts. Unknown fields, other types, numbers that are
 not finite and bytes beyond the end are refused.
 """
 
@@ -59,7 +59,7 @@ def pack_message(message: Message) -> Packed:
     """Return a message, ready to be written into a buffer.
 
     Raises:
-        FednerError: If a tensor is of a type that does not travel, or a number is not finite.
+        FednerError: If a tensor has a type that cannot be sent, or a number is not finite.
     """
     form = _FORM_OF[type(message)]
     facts, parts = _split(message)
@@ -71,10 +71,10 @@ def pack_message(message: Message) -> Packed:
 
 
 def to_bytes(message: Message) -> bytes:
-    """Return a message as it travels.
+    """Return a message in its byte form.
 
     Raises:
-        FednerError: If a tensor is of a type that does not travel, or a number is not finite.
+        FednerError: If a tensor has a type that cannot be sent, or a number is not finite.
     """
     return pack_message(message).to_bytes()
 

@@ -1,4 +1,4 @@
-"""What travels between coordinator and platforms: an `Order` down, a `Reply` up, nothing else.
+"""What is sent between coordinator and platforms: an `Order` down, a `Reply` up, nothing else.
 
 These types are the complete list. Tensors of the model are `SharedState`s, which only a `Partition`
 makes of a model, so that private weights cannot be put into one by mistake. Scores are counts,
@@ -54,16 +54,16 @@ class Order:
         run: Names the run.
         round: Counted from 1; 0 is the beginning, for `begin`, `load`, `save` and `finish`.
         shared: The shared weights.
-        extra: What else the algorithm hands out, as SCAFFOLD's server control variate.
+        extra: Extra tensors of the algorithm, such as SCAFFOLD's server control variate.
         batches: How many sentences each chosen platform draws in a step: public.
         verb: What to do: `begin` (say which rounds are stored), `load` (go on from a stored round,
-            drop later ones), `round` (work), `sum` (a phase of a summation), `evaluate` (score),
-            `save` (store the private part), `finish` (here are the final shared weights).
-        study: The digest of the study; a platform refuses orders of another one. Empty where there
+            drop later ones), `round` (train), `sum` (a phase of a summation), `evaluate` (score),
+            `save` (store the private part), `finish` (take the final shared weights).
+        study: The digest of the study; a platform refuses orders of another one. Empty if there
             is none.
         phase: The phase of a summation, from 1; 0 outside one.
         relayed: What other platforms sent this one in the phase before, by sender. The coordinator
-            hands it on and never opens it.
+            forwards it and never opens it.
         total: A sum that only platforms can open, in bytes.
     """
 
@@ -88,10 +88,10 @@ class Update:
         round: The round that it answers.
         tensors: Gradients, differences or weights of the shared part, by the algorithm; in the
             type of the study's encoding.
-        extra: What else the algorithm sends, as SCAFFOLD's change of a control variate.
-        scales: What int8 numbers are multiples of, by part and name; else without tensors.
-        loss: The mean training loss, or None where even that stays at home.
-        event: What the privacy accountant recorded for this release, or None without privacy.
+        extra: Extra tensors of the algorithm, such as SCAFFOLD's change of a control variate.
+        scales: The scales of int8 numbers, by part and name; without tensors for other types.
+        loss: The mean training loss, or None if even that stays on the platform.
+        event: What the privacy accountant recorded for this release, or None without DP.
         stored: The rounds whose private part the platform can go on from, oldest first.
     """
 
@@ -112,7 +112,7 @@ class ScoreReport:
     Attributes:
         platform: Whose it is.
         round: The round that it answers.
-        scores: Counts by method; empty where nothing may leave.
+        scores: Counts by method; empty if nothing may be sent.
         noised: Noised counts: under differential privacy the only thing that it may carry.
         event: What those cost; None without them.
     """
@@ -132,10 +132,9 @@ class SumMessage:
         platform: Whose it is.
         round: The round that is summed up.
         phase: The phase that it answers.
-        entries: What is for other platforms, by recipient; shares that are given, by whose they
-            are.
+        entries: Entries for other platforms, by recipient; revealed shares, by owner.
         tensors: Masked or encrypted values, for the coordinator.
-        event: What the privacy accountant recorded for the masked values; None without privacy.
+        event: What the privacy accountant recorded for the masked values; None without DP.
     """
 
     platform: str
@@ -162,7 +161,7 @@ class Failure:
 
     @property
     def message(self) -> str:
-        """Our own words for it, never the platform's text."""
+        """The fixed message of its code, never the platform's text."""
         return FAILURES[self.code if is_code(self.code) else "malformed"]
 
 

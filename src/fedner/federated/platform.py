@@ -49,7 +49,7 @@ class LocalSettings:
         ema_decay: The decay of the EMA of the private weights, with which the platform is scored;
             None for the last weights.
         names_types: Whether score reports may name entity types: only declared ones are public.
-        encoding: In which numbers updates and the weights of a round travel.
+        encoding: The number type of updates and weights when they are sent.
     """
 
     optimizer: OptimizerSettings = field(default_factory=OptimizerSettings)
@@ -76,24 +76,24 @@ class Platform:
     """A platform at work; algorithms use its methods, engines call `run_round`.
 
     Attributes:
-        name: What people call it.
+        name: The platform's name.
         learner: Its model and data.
-        partition: Which weights travel.
+        partition: Which weights are shared.
         settings: How it computes.
         seed: The seed of the run.
         sampler: Draws its batches.
-        optimizer: Steps its private weights.
-        memory: What the algorithm keeps here between rounds, as control variates.
-        privacy: Draws, clips and noises the steps; None without differential privacy.
+        optimizer: Updates its private weights.
+        memory: What the algorithm keeps here between rounds, such as control variates.
+        privacy: Samples, clips and adds noise to the steps; None without differential privacy.
         last_round: The last round that it answered.
         run: The run of that round, or None.
-        ema: The EMA of the private weights over the rounds that it worked; without tensors where
-            there is none.
+        ema: The EMA of the private weights over the rounds in which it trained; without tensors
+            if none is kept.
         num_averaged: How many rounds that EMA holds.
-        feedback: What encoding left over of the updates so far, by part and name (`encoding`).
+        feedback: The encoding error of the updates so far, by part and name (`encoding`).
         fixed_rows: Rows of shared tables that stay zero, whatever a broadcast says.
-        plan: The public plan that orders are held against; None where there is none.
-        progress: Hears of losses and scores that need not leave the platform; None hears nothing.
+        plan: The public plan that orders are checked against; None if there is none.
+        progress: Records losses and scores that stay on the platform; None records nothing.
     """
 
     name: str
@@ -140,7 +140,7 @@ class Platform:
         copy_into(shared, self._weights)
 
     def gradient(self, broadcast: Order, step: int, reading: LossReading = "mean") -> Gradient:
-        """Draw the next batch and return its gradient at the weights as they stand.
+        """Draw the next batch and return its gradient at the current weights.
 
         Args:
             broadcast: Names the round and says how many sentences to draw.
@@ -175,7 +175,7 @@ class Platform:
         return Gradient(unknown, self.partition.shared_state(value), private)
 
     def step_private(self, gradient: Gradient) -> None:
-        """Step the private weights along their part of a gradient."""
+        """Take an optimizer step of the private weights with their part of a gradient."""
         if gradient.private:
             self.optimizer.step(self._weights, gradient.private)
 
@@ -183,20 +183,20 @@ class Platform:
     def slice_size(self) -> float:
         """How many sentences the current slice has.
 
-        Under differential privacy its public size: the true one is not disclosed by steps.
+        Under differential privacy its public size, so that steps do not disclose the true one.
         """
         if self.privacy is None:
             return float(self.sampler.size)
         return self.privacy.settings.units_in_slice / len(self.sampler.pools)
 
     def run_round(self, algorithm: "LocalPart", broadcast: Order, attempt: int = 0) -> Update:
-        """Work through one round of an algorithm and return what may be transmitted.
+        """Compute one round of an algorithm and return what may be transmitted.
 
         Args:
             algorithm: What it does.
             broadcast: The order.
-            attempt: How often hidden values of the round left before: under differential privacy
-                another attempt is another release, noised and charged anew.
+            attempt: How often hidden values of the round were sent before: under differential
+                privacy another attempt is another release, with new noise and a new charge.
 
         Raises:
             OrderRefusedError: If the broadcast is not an order of the study.
@@ -226,7 +226,7 @@ class Platform:
         )
 
     def encoded(self, update: Update) -> Update:
-        """Return an update as it travels; what that leaves over goes into the next one.
+        """Return an update as it is sent; its rounding error is added to the next one.
 
         Raises:
             NotFiniteError: If it has numbers that are not finite; nothing was changed then.
@@ -256,7 +256,7 @@ class Platform:
         privacy.check(self.learner, self.partition)
 
     def require_current(self, order: Order) -> None:
-        """Raise if a later round of the run was answered: earlier ones come from the record alone.
+        """Raise if a later round of the run was answered: earlier ones come only from the record.
 
         Raises:
             RoundPassedError: If so.
@@ -314,8 +314,8 @@ class Platform:
     def scores(self, broadcast: Order) -> Scores | NoisedScores | None:
         """Return what the platform discloses of its scores with the broadcast weights, if anything.
 
-        Under differential privacy they are noised and charged, or stay at home; in a simulation,
-        which protects nobody, they are disclosed as they are unless noise was asked for.
+        Under differential privacy they get noise and are charged, or stay on the platform; in a
+        simulation, which protects nobody, they are exact unless noise was asked for.
 
         Raises:
             OrderRefusedError: If the broadcast is not an order of the study.
@@ -350,18 +350,18 @@ class Platform:
             copy_into(last, private)
 
     def forget_releases(self, round_: int) -> None:
-        """Drop the stored bytes of releases up to a round that nobody can resume before."""
+        """Drop the stored bytes of releases up to a round; no run resumes from before it."""
         privacy = self.privacy
         if privacy is not None and privacy.ledger is not None and self.run is not None:
             privacy.ledger.forget_payloads(self.run, round_ + 1)
 
     def close(self) -> None:
-        """Let go of the ledger, so that others may open it."""
+        """Close the ledger, so that others may open it."""
         if self.privacy is not None and self.privacy.ledger is not None:
             self.privacy.ledger.close()
 
     def state(self) -> PlatformState:
-        """Return a copy of all that must survive a restart."""
+        """Return a copy of everything that must survive a restart."""
         parts: dict[str, State] = {
             "private": self.private(),
             "optimizer": self.optimizer.state(),
@@ -465,9 +465,9 @@ def platform(
     """Return a platform at its beginning.
 
     Args:
-        name: What people call it.
+        name: The platform's name.
         learner: Its model and data.
-        partition: Which weights travel.
+        partition: Which weights are shared.
         seed: The seed of the run.
         settings: How it computes.
         pools: The slices of an incremental schedule (`sampling.slice_indices`); None for all

@@ -109,17 +109,16 @@ class Summation:
     3
 
     Attributes:
-        name: What people call it.
-        at_platform: Makes a platform's side, of its name; it lives as long as its process.
-        at_server: Makes the coordinator's side of one round, of the round's order; None where
+        name: Its name in records.
+        at_platform: Makes a platform's side from its name; it lives as long as its process.
+        at_server: Makes the coordinator's side of one round from the round's order; None if
             updates come in the clear.
         before: How many phases come before the values.
         after: How many come after them.
         tells_cost: Whether hidden values carry what they cost under differential privacy
             (`SumMessage.event`).
-        blind: Makes the rounds of a coordinator that has no weights (`blind.BlindRounds`), of the
-            server before the first round and the folder where sums are kept; None where it has
-            them.
+        blind: Makes the rounds of a coordinator without weights (`blind.BlindRounds`) from the
+            server before the first round and the folder for sums; None if it has weights.
     """
 
     name: str

@@ -46,7 +46,7 @@ class Mention:
 
     Attributes:
         start: Where it begins, in characters of the text.
-        end: Where it ends, half-open.
+        end: Where it ends (exclusive).
         label: The entity type.
         text: Its words.
         confidence: The probability of exactly this mention under the tagger (`confidence.py`).

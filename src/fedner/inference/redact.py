@@ -116,8 +116,8 @@ def redact(
         text: The text.
         mentions: What to replace; they must not overlap.
         how: By their type, by a pseudonym, or by a mask of the same length that keeps line breaks.
-        pseudonyms: What names them (`Pseudonyms` counts, `home_key.PatientPseudonyms` has a key);
-            hand in the same ones for all texts that belong together.
+        pseudonyms: Makes the pseudonyms (`Pseudonyms` counts, `home_key.PatientPseudonyms` has a
+            key); pass the same object for all texts that belong together.
 
     Raises:
         FednerError: Mentions overlap, or lie outside the text.

@@ -1,6 +1,6 @@
-"""What is paid for privacy, and what is spent: mechanisms, clipping, noise, accountants, ledger.
+"""Differential privacy and what it costs: mechanisms, clipping, noise, accountants, ledger.
 
-Nothing is computed on import; `fedner.privacy.plan` is for everybody, the modules are fedner's own.
+Importing computes nothing; `fedner.privacy.plan` is for everybody, the modules are fedner's own.
 
 >>> import fedner
 >>> numbers = {"examples": 1000, "batch_size": 100, "epochs": 2, "delta": 1e-4}

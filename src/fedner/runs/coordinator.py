@@ -47,7 +47,7 @@ def coordinate(
     run_name: str | None = None,
     initial: InitialModel | Path | str | None = None,
 ) -> RunRecord:
-    """Run a study to its last round, then let every platform finish by itself.
+    """Run all rounds of a study, then let every platform finish by itself.
 
     >>> import fedner
     >>> names = ("case-reports", "forum-posts")
@@ -65,11 +65,11 @@ def coordinate(
     Args:
         study: The public study.
         engine: Carries orders and replies; the caller closes it.
-        folder: Where study, record, shared weights and report go, and where a described head is
-            shared with all else, the model that it releases (`model/`); None keeps nothing, which a
-            study that is deployed under differential privacy refuses.
-        algorithm: An algorithm of one's own in place of the one that the study names.
-        mechanism: A mechanism of one's own in place of the one that the study names.
+        folder: Where study, record, shared weights and report go; also the released model
+            (`model/`), if a described head and everything else is shared. None keeps nothing; a
+            study that is deployed under differential privacy needs a folder.
+        algorithm: Your own algorithm in place of the one that the study names.
+        mechanism: Your own mechanism in place of the one that the study names.
         summation: How updates become one sum, in place of what the study says; the platforms must
             have the same.
         resume: Go on from the newest round that coordinator and platforms have stored.
@@ -77,8 +77,8 @@ def coordinate(
         files: The study's embeddings, opened: needed only where the study trains them.
         device: Where the sums are computed.
         run_name: Names the run to the platforms; None takes the study's title.
-        initial: The model that the study begins with, opened or its folder; platforms get its
-            weights with the first order.
+        initial: The model that the study begins with, or its folder; platforms get its weights
+            with the first order.
 
     Raises:
         FednerError: Too few platforms answered, the folder holds another run or study, or

@@ -44,7 +44,7 @@ def _nothing(_: str) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Site:
-    """What one platform holds; it can be handed to a worker process of the same machine.
+    """What one platform holds; it can be passed to a worker process on the same machine.
 
     >>> import fedner
     >>> corpus = fedner.synthetic_corpus("case-reports", 40, seed=1)
@@ -58,10 +58,10 @@ class Site:
         study: The public study.
         own: The platform's own settings.
         blueprint: What its taggers are built from.
-        data: What it trains and tests on.
+        data: The sentences that it trains and tests on.
         space: The tags of its federated tagger.
         folder: Where its states, taggers and results go.
-        features: Its cached context features; None where there are none.
+        features: Its cached context features; None if there are none.
     """
 
     study: Study
@@ -87,7 +87,7 @@ class Site:
 
     @property
     def true_size(self) -> int:
-        """How many training sentences, or protected units, it has: nobody else's business."""
+        """How many training sentences, or protected units, it has; known only here."""
         return true_size(self.data, self.study.privacy, self.blueprint.mechanism)
 
     @property
@@ -96,10 +96,10 @@ class Site:
         return self.study.platform(self.name).labels is not None
 
     def tagger(self, space: TagSpace | None = None) -> Tagger:
-        """Return a tagger at its beginning, with the platform's tags or others.
+        """Return an untrained tagger, with the platform's tags or others.
 
-        Types that the platform does not know, those of a centralized tagger, are described by
-        their names.
+        Types that the platform does not have (for a centralized tagger) are described by their
+        names.
         """
         plan, chosen = self.blueprint, self.space if space is None else space
         if plan.types is not None and not {*chosen.labels} <= {*plan.types.labels}:
@@ -107,7 +107,7 @@ class Site:
         return plan.tagger(chosen)
 
     def descriptions(self, labels: Sequence[str] | None = None) -> dict[str, str]:
-        """Return what the platform's types, or others, are described by here."""
+        """Return the descriptions of the platform's types, or of others."""
         chosen = self.data.labels if labels is None else labels
         return descriptions_of(self.study.types, self.own.types, chosen)
 
@@ -132,7 +132,7 @@ class Site:
     def evaluation_part(
         self, corpus: EncodedCorpus | None = None, space: TagSpace | None = None
     ) -> Evaluation:
-        """Return what it is tested on.
+        """Return the sentences that it is tested on.
 
         Args:
             corpus: All its sentences with the tags of `space`; None encodes them.
@@ -169,11 +169,11 @@ def open_site(
         study: The public study.
         own: The platform's own settings.
         folder: Where its states, taggers and results go.
-        algorithm: An algorithm of one's own in place of the one that the study names.
-        mechanism: A mechanism of one's own in place of the one that the study names.
-        corpus: Its annotated texts where they are in memory; None reads them as `own` says.
-        files: The study's embeddings where they are open already.
-        data: Its data where they were read already.
+        algorithm: Your own algorithm in place of the one that the study names.
+        mechanism: Your own mechanism in place of the one that the study names.
+        corpus: Its annotated texts, if they are in memory; None reads them as `own` says.
+        files: The study's embeddings, if they are open already.
+        data: Its data, if they were read already.
         say: Called with a line on what is being done.
         has_features: Whether context features are computed; without them nothing can be trained.
 

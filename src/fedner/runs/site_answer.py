@@ -50,9 +50,9 @@ class SiteAnswer:
         Args:
             site: The platform.
             algorithm: The federation's; None takes the one that the study names.
-            summation: How replies become one sum; None takes what the study says, under a secure
-                or encrypted sum with the keys of a simulation.
-            patience: How many seconds it waits for another process that works in its folder.
+            summation: How replies become one sum; None takes what the study says (for a secure or
+                encrypted sum, with the keys of a simulation).
+            patience: How many seconds it waits for another process that uses its folder.
 
         Raises:
             FednerError: The study's encoding or mechanism does not fit algorithm or summation.
@@ -84,11 +84,11 @@ class SiteAnswer:
         return reply
 
     def rest(self) -> None:
-        """Hold no more memory than needed until the next order."""
+        """Free the memory that is not needed until the next order."""
         self._answering.rest()
 
     def close(self) -> None:
-        """Let go of the platform, its ledger, its folder and its record."""
+        """Release the platform, its ledger, its folder and its record."""
         self._answering.close()
         self._progress.close()
         self._log.close()

@@ -42,11 +42,11 @@ class Scores:
 
     Attributes:
         strict: Span and type are right.
-        relaxed: A mention of the same type is touched.
-        relaxed_any_type: A mention of any type is touched; by the label of the mention itself.
-        tokens: Token-level totals; empty where the texts were scored without tokens.
+        relaxed: The span overlaps a mention of the same type.
+        relaxed_any_type: The span overlaps a mention of any type; by the mention's own label.
+        tokens: Token-level totals; empty if the texts were scored without tokens.
         ignored_predicted: Predictions of labels that the gold corpus does not annotate, by label:
-            nobody knows whether they are right, so that no count above has them.
+            nobody knows whether they are right, so no count above includes them.
         ignored_gold: Gold mentions of labels that were not asked for, by label.
     """
 
@@ -117,7 +117,7 @@ class Scores:
 
     @classmethod
     def from_dict(cls, record: Mapping[str, Any]) -> "Scores":
-        """Return the scores of which `as_dict` made `record`; measures are computed afresh.
+        """Return the scores from a record that `as_dict` made; measures are computed anew.
 
         Raises:
             FednerError: A count is missing or is not a whole number of at least 0.

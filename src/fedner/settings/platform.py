@@ -70,16 +70,16 @@ class OwnEmbeddings(OwnSection):
 
 
 class PlatformSettings(OwnSection):
-    """What one platform alone holds (platform.toml): its data, how they are read, its own rules.
+    """What only one platform holds (platform.toml): its data, how they are read, its own rules.
 
     `data` is a path, or "synthetic:NAME" for a built-in platform of `num_sentences`. `options`
     are those of the format itself, which its reader declares (`fedner data formats`).
     `label_map` renames types or, with an empty string, leaves them out. `types` describes types
-    that the platform keeps to itself; what the study's [types] has needs nothing here.
-    `shard = "2/5"` takes the second of five equal shards of the data, drawn by the seed: one
-    corpus among platforms that do not exist, for simulations; an own test file stays whole.
+    that the platform keeps to itself; the study's [types] need not be repeated here.
+    `shard = "2/5"` takes the second of five equal shards of the data, drawn by the seed: it
+    simulates several platforms with one corpus; a separate test file stays whole.
     `encoding` is that of text files, UTF-8 by default; `patients` says whose text each document
-    is where the format does not. `ledger` is the folder of the platform's privacy ledger, one
+    is if the format does not. `ledger` is the folder of the platform's privacy ledger, one
     for all runs, which its owner opened (`fedner privacy open`); a simulation makes its own in
     the run folder. `policy` is what the platform decides by itself (docs/policy.md).
     `device` is where this platform computes; on a GPU its steps are recorded and replayed

@@ -361,12 +361,12 @@ class TransportSettings(Section):
 
 
 class EngineSettings(Section):
-    """Where platforms compute; 0 workers is this very process.
+    """Where platforms compute; with 0 workers all compute in this process.
 
-    On a GPU workers train the baselines side by side; rounds are taken in this process. `spill`
+    On a GPU workers train the baselines in parallel; rounds are run in this process. `spill`
     holds one platform of each process in memory and the others on disk. `as_bytes` sends orders and
     replies through their byte form even within one process, as on a network.
-    On a GPU the steps of rounds are recorded and replayed (`recorded_graphs`) where the tagger
+    On a GPU the steps of rounds are recorded and replayed (`recorded_graphs`) if the tagger
     allows it.
 
     >>> import fedner

@@ -136,9 +136,9 @@ class StudyPlatform(Section):
 
 
 class Study(Section):
-    """All that the coordinator is built from, and that every platform checks before it joins.
+    """Everything that the coordinator is built from; every platform checks it before it joins.
 
-    `types` are public entity types with descriptions, which a described head reads.
+    `types` are public entity types with descriptions, for a described head.
 
     `fedner.study_for` makes one for corpora in memory; `fedner study write` makes study.toml.
 
@@ -182,7 +182,7 @@ class Study(Section):
 
     @property
     def canonical(self) -> str:
-        """The study as JSON in one spelling: keys sorted, defaults written out."""
+        """The study as JSON in one fixed form: keys sorted, defaults written out."""
         return json.dumps(
             self.model_dump(mode="json"),
             sort_keys=True,
@@ -193,12 +193,12 @@ class Study(Section):
 
     @property
     def digest(self) -> str:
-        """The SHA-256 of the canonical JSON: the name of this very study."""
+        """The SHA-256 of the canonical JSON, which identifies exactly this study."""
         return hashlib.sha256(self.canonical.encode("utf-8", "surrogatepass")).hexdigest()
 
     @property
     def is_deployed(self) -> bool:
-        """Whether the run protects real units: differential privacy that is no simulation."""
+        """Whether the run protects real units: it has differential privacy and is no simulation."""
         return self.privacy.enabled and not self.privacy.simulation
 
     @property
@@ -224,5 +224,5 @@ class Study(Section):
         raise FednerError(f"the study has no platform {name!r}", nearest(name, self.names))
 
     def tag_scheme(self, name: str) -> TagScheme:
-        """Return the scheme of the tags that a platform's tagger learns."""
+        """Return the tag scheme of a platform's tagger."""
         return self.platform(name).tag_scheme or self.model.tag_scheme

@@ -71,10 +71,10 @@ def option(
     """Declare an option as a field of a reader's record.
 
     Args:
-        default: Its value where nobody says otherwise.
+        default: Its value unless the user gives another.
         explanation: One line for people.
-        check: Raises a `FednerError` for a value that the type allows and the reader does not.
-        is_detected: Whether its default stands for a value that is read off the data; a deployed
+        check: Raises a `FednerError` for a value that the type allows but the reader does not.
+        is_detected: Whether its default means that the value is detected from the data; a deployed
             run under differential privacy must name it.
 
     Example:

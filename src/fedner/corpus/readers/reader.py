@@ -51,16 +51,16 @@ class Reader(Generic[Own]):
         name: What users call the format.
         description: One line for people.
         recognise: Says why a path (file or folder) looks like this format, or None. It looks at
-            content, reads only the heads of files and never raises.
-        stream: Reads leniently: reports problems to the log, keeps what can be placed, goes on.
+            content, reads only the beginnings of files and never raises.
+        stream: Reads leniently: reports problems to the log, keeps what has a valid place, goes on.
         sentences: Where sentences come from unless the user says otherwise.
         options: The record of the format's own options (`options.py`); `NoOptions` for none.
         declared_labels: Returns the entity types that the input says it annotates, whether or not
-            they occur; None where the format has no such place.
+            they occur; None if the format cannot say so.
         declared: Says what else the input declares about itself, given the format's options and
-            the encoding of text files. It reads only the heads of files and never raises.
-        has_unique_ids: Whether ids are unique by construction, so that nobody need remember them.
-        reads_subfolders: Whether a folder is one corpus with all files in the folders under it.
+            the encoding of text files. It reads only the beginnings of files and never raises.
+        has_unique_ids: Whether ids are unique by construction, so that they need no check.
+        reads_subfolders: Whether a folder and all its sub-folders are one corpus.
     """
 
     name: str

@@ -114,9 +114,9 @@ def stream(platform: str, seed: int) -> Iterator[Document]:
 
 
 def generate(platform: str, sentences: int, seed: int) -> Corpus:
-    """Return the first documents of `stream` that hold at least `sentences` sentences together.
+    """Return the first documents of a built-in platform that hold `sentences` sentences or more.
 
-    The last document is never cut, so that a smaller corpus is always a prefix of a larger one.
+    The last document is never cut, so a smaller corpus is always a prefix of a larger one.
 
     >>> import fedner
     >>> corpus = fedner.synthetic_corpus("forum-posts", 40, seed=1)

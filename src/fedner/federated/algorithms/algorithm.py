@@ -36,8 +36,8 @@ class Server:
 
     Attributes:
         shared: The shared weights.
-        extra: What it hands out beside them.
-        optimizer: Steps the shared weights, where the algorithm has one.
+        extra: Extra tensors that it sends beside them.
+        optimizer: Updates the shared weights, if the algorithm has one.
         memory: What else the algorithm keeps on the server, by name.
     """
 
@@ -54,7 +54,7 @@ def one_step(batch: int, public_size: float) -> int:  # noqa: ARG001 - whatever 
 
 @dataclass(frozen=True, slots=True)
 class Algorithm:
-    """A federated algorithm over the shared part; the private part is each platform's own.
+    """A federated algorithm over the shared part; the private part stays on its platform.
 
     >>> import fedner
     >>> def local(platform, order):
@@ -71,29 +71,30 @@ class Algorithm:
     ('each', 'size')
 
     Attributes:
-        name: What people call it.
-        init: Makes the server's first state of the first shared weights.
+        name: Its name in settings and reports.
+        init: Makes the server's first state from the first shared weights.
         local: What a platform does in a round; may change the platform's model in place.
-        advance: The server's next state of its last one and what the round gave. The last one is
-            spent: its optimizer goes on in the next.
+        advance: Makes the server's next state from its last one and the round's aggregate. Do not
+            use the last one again: the next one takes over its optimizer.
         batching: "joint": platforms share a batch of N sentences by their public sizes. "each":
             every platform draws batches of N.
-        weighting: Whether updates weigh by public size, by its square root, or all the same.
+        weighting: Whether updates are weighted by public size, by its square root, or equally.
         sends: What an update is: the mean of gradients, a difference of weights, or weights.
         has_extra: Whether extra tensors, like the shared weights, go down and up beside them.
-        loss_reading: Which reading of the loss gradients are asked for with.
-        steps: How many gradients `local` takes in a round, of the batch and the platform's public
-            size (that of a slice, in an incremental schedule): from public facts alone, since it
-            says what a round costs.
-        rounds_per_epoch: How many rounds show every platform's sentences about once, of the public
-            sizes, the batch and how many platforms are asked in a round (None for all); may be
-            below 1. None derives it from `steps` and `batching`.
-        lasting: The algorithm whose schedules end after so many rounds; None where nothing depends
-            on the length of a run.
-        baseline_batches: The batch sizes that a fair local-only baseline chooses from, of the
-            public sizes, the batch and a platform. None: N, and where batches are joint its share.
-        identity: Names it with its settings: another one asks for another release. Its name where
-            nothing is given.
+        loss_reading: Whether gradients are those of the mean or of the sum over the batch.
+        steps: How many gradients `local` takes in a round, given the batch and the platform's
+            public size (that of a slice, in an incremental schedule). It uses public facts only,
+            because it decides what a round costs.
+        rounds_per_epoch: How many rounds use every platform's sentences about once, given the
+            public sizes, the batch and how many platforms are asked in a round (None for all); may
+            be below 1. None derives it from `steps` and `batching`.
+        lasting: Returns the algorithm with schedules that end after the given number of rounds;
+            None if nothing depends on the length of a run.
+        baseline_batches: The batch sizes that a fair local-only baseline chooses from, given the
+            public sizes, the batch and a platform. None: N, and with joint batches also the
+            platform's share of it.
+        identity: Names the algorithm with its settings; another identity is another release. By
+            default the name.
     """
 
     name: str

@@ -70,7 +70,7 @@ class FednerSettings:
 
 
 def fedner(settings: FednerSettings | None = None) -> Algorithm:
-    """Return Algorithm 1, or its form of K local steps.
+    """Return Algorithm 1 of FedNER, or its variant with K local steps.
 
     >>> import fedner
     >>> algorithm = fedner.fedner()

@@ -54,7 +54,7 @@ def _one(layer: nn.Module) -> int:  # noqa: ARG001 - every layer is asked in the
 
 @dataclass(frozen=True, slots=True)
 class LayerForms:
-    """All that fedner knows of one type of layer.
+    """Everything that fedner needs to know about one type of layer.
 
     >>> import fedner
     >>> forms = fedner.LayerForms("doubled", forward=lambda layer, parts, batch: 2 * parts[0])
@@ -62,22 +62,22 @@ class LayerForms:
     Missing(why='', hint='')
 
     Attributes:
-        name: What recipes and checkpoints call it.
-        forward: From the layer, the parts before it and the batch to what every token gets
-            (B, L, D). A source gets no parts.
-        per_unit: The same for DP-SGD: from the layer, its dotted name, the parts and the batch to
-            the same values and the taps of what it trains (`per_unit.tap`). A value of a token may
-            depend on its own sentence alone, to the last bit: multiply with `per_unit.products`,
-            and take rounded functions such as sigmoid through its `elementwise`.
-        onnx: The same in operators: from the layer, the graph and the names of the parts to the
-            name of what every token gets.
+        name: Its name in recipes and checkpoints.
+        forward: Takes the layer, the outputs of the parts before it and the batch; returns the
+            features of every token (B, L, D). A source gets no parts.
+        per_unit: The same for DP-SGD: takes the layer, its dotted name, the parts and the batch;
+            returns the same features and the taps of its parameters (`per_unit.tap`). The features
+            of a token may depend only on its own sentence, to the last bit: multiply with
+            `per_unit.products`, and use its `elementwise` for rounded functions such as sigmoid.
+        onnx: The same in ONNX operators: takes the layer, the graph and the names of the parts;
+            returns the name of the features.
         is_source: Whether it reads the batch instead of parts.
-        window: How many neighbouring tokens one value reads, 1 for a token by itself.
-        padding_rows: By the name of a table, its row that stands for padding: it stays zero.
+        window: How many neighbouring tokens one value reads; 1 means only the token itself.
+        padding_rows: By the name of a table, its row for padding: it stays zero.
         keeps_first_values: Whether its parameters begin as the layer made them, which must be the
-            same on every platform; else they are drawn by name and seed.
-        build: Makes the layer from the size of what it reads and the settings of its recipe; a
-            layer says in `dimension_out` how many features it gives.
+            same on every platform; otherwise they are drawn by name and seed.
+        build: Makes the layer from its input size and the settings of its recipe; a layer's
+            `dimension_out` says how many features it returns.
     """
 
     name: str

@@ -150,7 +150,7 @@ class MechanismFacts:
     noise_place: NoisePlace
 
     def unit(self, sampled: SampledUnit) -> Unit:
-        """Return whose presence is protected where the study names this unit."""
+        """Return whose presence is protected if the study names this unit."""
         return sampled if self.samples_units else "platform"
 
 
@@ -167,21 +167,21 @@ class Mechanism:
     True
 
     Attributes:
-        name: What the settings call it.
-        event: What the accountant records of a round, of the platform's terms, the batch, the
-            steps that the algorithm takes and the slice. Where units are not sampled a round is one
-            release, however many steps it took. Its multiplier is in proportion to that of the
-            terms: a target epsilon is reached by it.
-        problems: Every study for which it would prove nothing; all of them together.
+        name: Its name in the settings.
+        event: What the accountant records for a round, given the platform's terms, the batch, the
+            steps that the algorithm takes and the slice. If units are not sampled, a round is one
+            release, however many steps it took. The event's noise multiplier is proportional to
+            that of the terms, so that noise can be chosen for a target epsilon.
+        problems: Why it would prove nothing for a study: all reasons together, none if it holds.
         trust: Whom the platforms of a deployed run must trust, as a sentence.
         on_gradient: What a platform's algorithm sees of a step. None: steps are taken in the clear
             and no unit is sampled; then the whole update must be protected.
-        on_update: What is transmitted of an update. None: it is transmitted as it is, being made of
-            released values alone.
-        on_sum: What becomes of the sum at the server. None: updates are released one by one.
+        on_update: What is transmitted of an update. None: it is transmitted unchanged, because it
+            is made of released values only.
+        on_sum: What the server does to the sum. None: updates are released one by one.
         adjacency: Which data sets are neighbours.
         shares_noise: Whether each platform adds a share of the noise that the sum needs: a single
-            update has too little, so that a summation must hide it.
+            update then has too little, and a summation must hide it.
     """
 
     name: str
@@ -201,10 +201,10 @@ class Mechanism:
 
     @property
     def releases_sum(self) -> bool:
-        """Whether the sum is what is released: what the server is sent must not outlive its round.
+        """Whether only the sum is released: what the server receives must not outlive its round.
 
         Then norms of updates are not recorded, and in deployment every round is stored before the
-        next begins, since a sum that was noised twice would be two releases.
+        next begins, because adding noise to a sum twice would be two releases.
         """
         return self.on_sum is not None
 
@@ -217,11 +217,11 @@ class Mechanism:
 
     @property
     def facts(self) -> MechanismFacts:
-        """What records and reports say of it."""
+        """What records and reports say about it."""
         return MechanismFacts(self.name, self.trust, self.samples_units, self.noise_place)
 
     def unit(self, sampled: SampledUnit) -> Unit:
-        """Return whose presence is protected where the study names this unit."""
+        """Return whose presence is protected if the study names this unit."""
         return self.facts.unit(sampled)
 
 
