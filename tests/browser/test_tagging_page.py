@@ -253,7 +253,7 @@ def test_a_token_opens_the_page_and_is_in_no_address(
             page.goto(address)
             page.fill("#sign-in-token", "not-the-right-token")
             page.keyboard.press("Enter")
-            page.wait_for_selector("dialog:has-text('not the right one')")
+            page.wait_for_selector("dialog:has-text('token is wrong')")
             page.fill("#sign-in-token", SECRET)
             page.keyboard.press("Enter")
         page.wait_for_selector("body[data-ready]")
